@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from _results import make_parser, show
 from problems import package_folder, read_r_table
-from rivals import Boosting, Encoded
+from rivals import Boosting, Encoded, Learner
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
@@ -137,7 +137,7 @@ def from_the_shell(folder: Path, newcomer: Newcomer) -> list[object]:
 # ---------------------------------------------------------------------------------------------------
 
 
-def others() -> Iterator[tuple[str, Boosting | Encoded]]:
+def others() -> Iterator[tuple[str, Learner]]:
     from lightgbm import LGBMClassifier
 
     def lightgbm(text: list[str]) -> Any:
@@ -148,9 +148,7 @@ def others() -> Iterator[tuple[str, Boosting | Encoded]]:
     yield "random forest", Encoded(lambda: RandomForestClassifier(n_jobs=1, random_state=0), 0)
 
 
-def half_held_out(
-    learner: Boosting | Encoded, train: pd.DataFrame, test: pd.DataFrame, newcomer: Newcomer
-) -> list[object]:
+def half_held_out(learner: Learner, train: pd.DataFrame, test: pd.DataFrame, newcomer: Newcomer) -> list[object]:
     """Train on half of the rows, bound the error by the other half: test error, bound and processor seconds."""
     order = np.random.default_rng(0).permutation(len(train))
     half, rest = train.iloc[order[: len(train) // 2]], train.iloc[order[len(train) // 2 :]]

@@ -23,7 +23,7 @@ from _results import make_parser
 from numpy.typing import NDArray
 from problems import Problem
 from regression_problems import groups, load
-from rivals import DELTA, SVMS, Boosting, Encoded, ScaledWidth, libraries, practise
+from rivals import DELTA, SVMS, Encoded, Learner, ScaledWidth, libraries, practise
 from scipy.stats import binom
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import ExtraTreesRegressor
@@ -43,7 +43,7 @@ class ScaledSVR(ScaledWidth, SVR):
     fixed: ClassVar = {"epsilon": 0.05}
 
 
-def learners(seed: int) -> dict[str, Boosting | Encoded]:
+def learners(seed: int) -> dict[str, Learner]:
     """Return what a practitioner tries."""
     from catboost import CatBoostRegressor
     from lightgbm import LGBMRegressor

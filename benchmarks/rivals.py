@@ -55,7 +55,26 @@ def _text(X: pd.DataFrame) -> list[str]:
     return [name for name, dtype in X.dtypes.items() if dtype.kind not in "ifb"]
 
 
-class Boosting:
+class Learner:
+    """What predicts for data frames, once its `fit` has set `model`."""
+
+    model: Any
+
+    def prepared(self, X: pd.DataFrame) -> pd.DataFrame:
+        return X
+
+    @property
+    def classes_(self) -> Labels:
+        return np.asarray(self.model.classes_)
+
+    def predict(self, X: pd.DataFrame) -> Labels:
+        return np.ravel(self.model.predict(self.prepared(X)))
+
+    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:
+        return np.asarray(self.model.predict_proba(self.prepared(X)))
+
+
+class Boosting(Learner):
     """A boosting library with categories and missing values of its own: `make` gets the names of the text columns."""
 
     def __init__(self, make: Callable[[list[str]], Any], missing: str | None):
@@ -64,26 +83,16 @@ class Boosting:
 
     def fit(self, X: pd.DataFrame, y: Labels) -> Boosting:
         self.levels = {name: pd.CategoricalDtype(np.unique(X[name].dropna().astype(str))) for name in _text(X)}
-        self.model = self.make(list(self.levels)).fit(self._prepared(X), y)
+        self.model = self.make(list(self.levels)).fit(self.prepared(X), y)
         return self
 
-    @property
-    def classes_(self) -> Labels:
-        return np.asarray(self.model.classes_)
-
-    def _prepared(self, X: pd.DataFrame) -> pd.DataFrame:
+    def prepared(self, X: pd.DataFrame) -> pd.DataFrame:
         if self.missing is None:
             return X.astype(self.levels)
         return X.assign(**{name: X[name].fillna(self.missing).astype(str).astype(object) for name in self.levels})
 
-    def predict(self, X: pd.DataFrame) -> Labels:
-        return np.ravel(self.model.predict(self._prepared(X)))
 
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        return np.asarray(self.model.predict_proba(self._prepared(X)))
-
-
-class Encoded:
+class Encoded(Learner):
     """An estimator for numbers: gaps imputed and marked, numbers scaled, text one-hot or by target statistics."""
 
     def __init__(self, make: Callable[[], Any], seed: int, target_type: str = "auto"):
@@ -108,16 +117,6 @@ class Encoded:
         self.model = make_pipeline(transformer, self.make()).fit(X, y)
         return self
 
-    @property
-    def classes_(self) -> Labels:
-        return np.asarray(self.model.classes_)
-
-    def predict(self, X: pd.DataFrame) -> Labels:
-        return np.asarray(self.model.predict(X))
-
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        return np.asarray(self.model.predict_proba(X))
-
 
 class ScaledWidth:
     """A support vector machine with a width in units of scikit-learn's "scale"."""
@@ -141,7 +140,7 @@ class ScaledSVC(ScaledWidth, SVC):
 SVMS = ((10.0, 0.2), (3.0, 1.0), (10.0, 4.0))
 
 
-def libraries(catboost: type, lightgbm: type, seed: int, *, simple: bool = False) -> dict[str, Boosting | Encoded]:
+def libraries(catboost: type, lightgbm: type, seed: int, *, simple: bool = False) -> dict[str, Learner]:
     """Return CatBoost and LightGBM; with `simple`, without statistics of combined categories."""
 
     def make_catboost(text: list[str]) -> Any:
@@ -156,7 +155,7 @@ def libraries(catboost: type, lightgbm: type, seed: int, *, simple: bool = False
     return {"catboost": Boosting(make_catboost, missing=""), "lightgbm": Boosting(make_lightgbm, missing=None)}
 
 
-def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]:
+def learners(n: int, n_classes: int, seed: int) -> dict[str, Learner]:
     """Return what a practitioner tries on `n` rows."""
     from catboost import CatBoostClassifier
     from lightgbm import LGBMClassifier
@@ -188,7 +187,7 @@ def scores(shares: NDArray[np.float64], classes: NDArray[Any], y: NDArray[Any]) 
 
 
 def probability_scores(
-    model: Boosting | Encoded, table: pd.DataFrame, y: NDArray[np.str_], train: Rows, test: Rows
+    model: Learner, table: pd.DataFrame, y: NDArray[np.str_], train: Rows, test: Rows
 ) -> dict[str, float]:
     """Scores on the test rows of a model fitted on the training rows; an SVM is calibrated for it (Platt)."""
     if isinstance(model, Encoded) and isinstance(model.model[-1], SVC):
@@ -203,10 +202,10 @@ def probability_scores(
 def practise(
     problem: Problem,
     seed: int,
-    learners: Callable[[], dict[str, Boosting | Encoded]],
+    learners: Callable[[], dict[str, Learner]],
     make_folds: Callable[..., Any],
     loss: Callable[[Any, Any], float],
-) -> tuple[pd.DataFrame, Boosting | Encoded, Boosting | Encoded, dict[str, Any]]:
+) -> tuple[pd.DataFrame, Learner, Learner, dict[str, Any]]:
     """Choose by cross-validation on half of the training rows, and train the choice on that half, and on all.
 
     Returns the table, both models, and the choice with the seconds that it took. `loss` is summed over rows.
