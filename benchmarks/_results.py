@@ -1,17 +1,25 @@
-"""Tables of the benchmarks: printed row by row and, with ``--record``, written to their section of RESULTS.md."""
+"""What benchmarks share: options, times, and tables.
+
+Tables are printed row by row and, with ``--record``, written to their section of RESULTS.md. ``--help`` says what a
+script takes.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
 import re
 import shlex
+import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 # New sections go before this heading; what follows it was written by hand.
@@ -21,21 +29,65 @@ PACKAGES = ("numpy", "scipy", "scikit-learn")
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
 
 
-def add_record_option(parser: argparse.ArgumentParser) -> None:
-    """Give a script the option that makes it write its tables to RESULTS.md."""
+def make_parser(
+    description: str, *, folder: bool = False, splits: int | None = None, only: Iterable[str] | None = None
+) -> argparse.ArgumentParser:
+    """Return a parser of --record, and of those arguments that many scripts have for which something is given."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--record", action="store_true", help="write each table to its section of RESULTS.md")
+    if folder:
+        parser.add_argument(
+            "folder", metavar="FOLDER", type=Path, help="with the paper's datasets, one NAME.csv.gz each"
+        )
+    if splits is not None:
+        parser.add_argument("--splits", type=int, default=splits, help="of each dataset")
+    if only is not None:
+        parser.add_argument("--only", nargs="+", metavar="NAME", default=list(only), help="these alone")
+    return parser
 
 
-def show(
-    section: str,
-    title: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    recording: bool,
-    note: str = "",
-) -> None:
-    """Print a table while its rows are measured, and record it if asked to."""
+class Clock:
+    """Processor and wall seconds since it was made."""
+
+    def __init__(self) -> None:
+        self.start = time.process_time(), time.perf_counter()
+
+    def read(self) -> tuple[float, float]:
+        return time.process_time() - self.start[0], time.perf_counter() - self.start[1]
+
+
+def best(task: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
+    """Shortest times of several runs, of the processor and by the wall clock, and what the last gave."""
+    times = []
+    for _ in range(repeats):
+        clock = Clock()
+        result = task()
+        times.append(clock.read())
+    cpu, wall = map(min, zip(*times, strict=True))
+    return cpu, wall, result
+
+
+def in_fresh_process(script: str, call: str) -> Any:
+    """What a call of a function of a script returns, as JSON holds it, in a process of its own."""
+    program = f"import sys; sys.path.insert(0, {str(RESULTS.parent)!r}); import json, {script}; "
+    command = [sys.executable, "-c", f"{program}print(json.dumps({script}.{call}))"]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(printed.splitlines()[-1])
+
+
+def with_mean(rows: Iterable[tuple[str, Sequence[float]]]) -> Iterator[tuple[str, ...]]:
+    """Yield rows of a name and figures as they are measured, and the means of all figures."""
+    measured = []
+    for name, figures in rows:
+        measured.append(figures)
+        yield name, *(f"{value:.4f}" for value in figures)
+    yield "mean", *(f"{sum(values) / len(measured):.4f}" for values in zip(*measured, strict=True))
+
+
+def show(section: str, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
+    """Print a table while its rows are measured, and record it if ``--record`` was given."""
     print(f"\n**{title}**\n\n{_line(columns)}\n{_rule(columns)}", flush=True)
     done = []
     for row in rows:
@@ -43,7 +95,7 @@ def show(
         done.append(row)
     if note:
         print(f"\n{note}")
-    if recording:
+    if "--record" in sys.argv:
         record(section, title, columns, done, note)
 
 

@@ -1,7 +1,5 @@
 """What held-out rows prove where the vote answers only the points it is sure of, on the paper's eight datasets.
 
-    python benchmarks/abstention.py FOLDER [--splits 3] [--only NAME ...] [--record]
-
 FOLDER holds the paper's datasets, one NAME.csv.gz each. For each of them, means over splits: the bound for all points,
 and for 90%, 80% and 60% of the held-out rows answered the bound on the error among answered points, with the share that
 is answered and the error among these of test rows; last, the mean size of sets of 95% coverage and their coverage of
@@ -10,12 +8,11 @@ test rows.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 from numpy.typing import NDArray
 from problems import Problem, groups, load
 
@@ -52,7 +49,7 @@ def measure(problem: Problem, seed: int) -> NDArray[np.float64]:
 
 def rows(folder: Path, splits: int, only: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each dataset."""
-    for name in only or groups()["paper"]:
+    for name in only:
         problem = load(name, folder)
         bound, *values = np.mean([measure(problem, seed) for seed in range(splits)], axis=0)
         parts = np.reshape(values[:-2], (-1, 3))
@@ -61,16 +58,10 @@ def rows(folder: Path, splits: int, only: list[str]) -> Iterator[tuple[str, ...]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=[])
-    add_record_option(parser)
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__, folder=True, splits=3, only=groups()["paper"]).parse_args()
     table = rows(arguments.folder, arguments.splits, arguments.only)
     note = "Means over splits; NaN where some split proves no such coverage with its held-out rows."
-    title = "Errors proved where the vote abstains, and prediction sets"
-    show("abstention", title, COLUMNS, table, recording=arguments.record, note=note)
+    show("abstention", "Errors proved where the vote abstains, and prediction sets", COLUMNS, table, note)
 
 
 if __name__ == "__main__":

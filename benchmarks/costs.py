@@ -6,11 +6,10 @@ majority vote is what a loss that is a function comes to.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 from problems import load
 
 from pacbayes import PACBayesClassifier
@@ -19,7 +18,7 @@ NAMES = ("churn", "attrition", "credit")
 COST = 10.0
 
 
-def measure(name: str, seeds: int) -> list[object]:
+def measure(name: str, splits: int) -> list[object]:
     problem = load(name, Path())
     classes, counts = np.unique(problem.y, return_counts=True)
     rare = int(np.argmin(counts))
@@ -30,9 +29,8 @@ def measure(name: str, seeds: int) -> list[object]:
         return costs[np.searchsorted(classes, true), np.searchsorted(classes, predicted)] / COST
 
     found = []
-    for seed in range(seeds):
-        train, test = problem.split(seed)
-        (X, y), (X_test, y_test) = problem.rows(train), problem.rows(test)
+    for seed in range(splits):
+        (X, y), (X_test, y_test) = (problem.rows(rows) for rows in problem.split(seed))
         row = []
         for loss in (as_function, costs):
             model = PACBayesClassifier(loss=loss, random_state=seed).fit(X, y)
@@ -47,19 +45,14 @@ def measure(name: str, seeds: int) -> list[object]:
     return [name, problem.n, f"{share:.0%}", *shown]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--names", nargs="*", default=NAMES)
-    parser.add_argument("--seeds", type=int, default=3)
-    add_record_option(parser)
-    options = parser.parse_args()
+def main() -> None:
+    arguments = make_parser(__doc__, splits=3, only=NAMES).parse_args()
     columns = ["dataset", "rows", "rare class"]
     columns += [f"{vote}: {what}" for vote in ("majority", "by cost") for what in ("certified", "test cost", "missed")]
-    show(
-        "costs",
-        "Certified cost: the vote by expected cost beside the majority vote",
-        columns,
-        (measure(name, options.seeds) for name in options.names),
-        recording=options.record,
-        note=f"Missing the rare class costs {COST:g}, another error 1. Means over {options.seeds} draws of the rows.",
-    )
+    rows = (measure(name, arguments.splits) for name in arguments.only)
+    note = f"Missing the rare class costs {COST:g}, another error 1. Means over {arguments.splits} draws of the rows."
+    show("costs", "Certified cost: the vote by expected cost beside the majority vote", columns, rows, note)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,5 @@
 """Does every statement of a certificate hold as often as it says? Worlds in which the truth is known exactly.
 
-    python benchmarks/coverage.py [--repetitions 10000] [--only PART_OF_A_NAME ...] [--record]
-
 Points fall into a few cells with known probabilities of cell and label, and hypotheses are tables of labels: the true
 loss of any predictor is a finite sum. For every data set the hypotheses are validated, weighted and certified by
 `pacbayes.certificate`, with held-out and unlabelled points where a statement needs them, and every bound is compared
@@ -28,7 +26,7 @@ weights are clipped, or the largest weight is that of the sample instead of one 
 
 from __future__ import annotations
 
-import argparse
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -59,15 +57,7 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class World:
-    """Cells with their probabilities and P(label = 1), and hypotheses as labels by cell.
-
-    Attributes
-    ----------
-    cells, ones : list of float
-        Probability of each cell, and of label 1 in it.
-    hypotheses : list of list of int
-        Predicted label by hypothesis and cell.
-    """
+    """Cells with their probabilities and P(label = 1), and hypotheses as labels by cell."""
 
     cells: list[float]
     ones: list[float]
@@ -87,37 +77,20 @@ class World:
 
 @dataclass(frozen=True)
 class Case:
-    """A world, numbers of points, and what is certified.
-
-    Attributes
-    ----------
-    n : int or list of int
-        Validation points of each hypothesis.
-    settings : dict
-        Passed to `certify`.
-    apart : bool
-        Whether every hypothesis has validation points of its own; otherwise they share the first ones.
-    n_test, n_unlabelled : int
-        Held-out and unlabelled points; 0 for none.
-    n_votes : int
-        Votes that compete, each with a sample of its own and the same truth: the smallest bound wins.
-    shares : tuple of float
-        If given, all votes share one sample of `n` points, and vote k is made of this share of it and tested on the
-        rest, as the classifier does.
-    declared_votes : int or None
-        The number of votes that the certificate is told, if it is not the true one.
-    """
+    """A world, numbers of points, and what is certified."""
 
     name: str
     world: World
-    n: Any
-    settings: dict[str, Any] = field(default_factory=dict)
-    apart: bool = False
+    n: Any  # validation points of each hypothesis
+    settings: dict[str, Any] = field(default_factory=dict)  # of `certify`
+    apart: bool = False  # whether every hypothesis has validation points of its own; otherwise they share the first
     n_test: int = 0
     n_unlabelled: int = 0
-    n_votes: int = 1
+    n_votes: int = 1  # which compete, each with a sample of its own and the same truth: the smallest bound wins
+    # If given, all votes share one sample of `n` points, and vote k is made of this share of it and tested on the rest,
+    # as the classifier does.
     shares: tuple[float, ...] = ()
-    declared_votes: int | None = None
+    declared_votes: int | None = None  # that the certificate is told, if it is not the true number
 
 
 def alike(loss: float, m: int) -> World:
@@ -209,6 +182,13 @@ class Row(NamedTuple):
     violations: int
     mean_bound: float
     mean_truth: float
+
+    @classmethod
+    def of(cls, method: str, case: str, delta: float, found: list[tuple[float, float]], repetitions: int) -> Row:
+        """Return a row of bounds and truths, one of each for every data set on which the statement was made."""
+        bound, truth = np.array(found).T
+        violations = int(np.count_nonzero(bound < truth - TOLERANCE))
+        return cls(method, case, delta, repetitions, bound.size, violations, float(bound.mean()), float(truth.mean()))
 
     @property
     def p_value(self) -> float:
@@ -356,20 +336,15 @@ def statements(
                 yield statement, made.truth[statement.predictor]
 
 
-def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the violations of every kind of statement, at every delta."""
-    rows = []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        votes = draw(case, repetitions, rng)
-        found: dict[str, list[tuple[float, float]]] = {}
-        for statement, truth in statements(case, votes, delta, rng):
-            found.setdefault(statement.method, []).append((statement.bound, truth))
-        for method, pairs in found.items():
-            bound, truth = np.array(pairs).T
-            violations = int(np.count_nonzero(bound < truth - TOLERANCE))
-            rows.append(Row(method, case.name, delta, repetitions, bound.size, violations, bound.mean(), truth.mean()))
-    return rows
+Found = dict[str, list[tuple[float, float]]]  # bounds and truths by kind of statement, of every data set that has one
+
+
+def try_statements(case: Case, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return the bounds and truths of every kind of statement."""
+    found: Found = {}
+    for statement, truth in statements(case, draw(case, repetitions, rng), delta, rng):
+        found.setdefault(statement.method, []).append((statement.bound, truth))
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -381,29 +356,16 @@ def simulate(case: Case, repetitions: int, seed: int = 0) -> list[Row]:
 class ClassCase:
     """A distribution of true and predicted classes, the same for all votes that compete or hypotheses to choose from.
 
-    Attributes
-    ----------
-    joint : list of list of float
-        Probability of true class i and predicted class j.
-    n : int
-        Points that each of them is tested on.
-    n_votes : int
-        Votes that compete, each with points of its own: the one with the fewest errors wins.
-    voting : {"majority", "best"}
-        Whether they are votes with held-out points, or hypotheses with validation points.
-    declared_votes : int or None
-        The number of votes that the certificate is told, if it is not the true one.
-    declared_rates : int or None
-        The number of rates that share delta, if it is not the true one.
+    Those have points of their own, and the one with the fewest errors wins.
     """
 
     name: str
-    joint: list[list[float]]
-    n: int
+    joint: list[list[float]]  # probability of true class i and predicted class j
+    n: int  # points that each of them is tested on
     n_votes: int = 1
-    voting: str = "majority"
-    declared_votes: int | None = None
-    declared_rates: int | None = None
+    voting: str = "majority"  # of votes with held-out points; "best" of hypotheses with validation points
+    declared_votes: int | None = None  # that the certificate is told, if it is not the true number
+    declared_rates: int | None = None  # that share delta, if it is not the true number
 
 
 EVEN = [[0.36, 0.14], [0.14, 0.36]]
@@ -450,31 +412,23 @@ def certify_classes(case: ClassCase, counts: np.ndarray, delta: float) -> Confus
     return Confusion.of("validation" if case.voting == "best" else "held-out", np.pad(counts, (0, 1)), price, delta)
 
 
-def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the data sets on which any rate of any class is above its bound, at every delta."""
+def try_classes(case: ClassCase, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return, of every data set, the rate of a class that is farthest above its bound, or nearest to it."""
     joint = np.array(case.joint)
     of_class, as_class, right = joint.sum(axis=1), joint.sum(axis=0), np.diag(joint)
     truth = np.stack((1 - right / of_class, 1 - right / as_class), axis=1)
     wrong = 1.0 - np.eye(joint.shape[0])
-    rows = []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        votes = rng.multinomial(case.n, joint.ravel(), (repetitions, case.n_votes)).reshape(
-            -1, case.n_votes, *joint.shape
-        )
-        winners = np.argmin((votes * wrong).sum(axis=(2, 3)), axis=1)
-        known: dict[bytes, np.ndarray] = {}
-        found = []
-        for counts in votes[np.arange(repetitions), winners]:
-            if counts.tobytes() not in known:
-                known[counts.tobytes()] = np.array(certify_classes(case, counts, delta).bounds)
-            bounds = known[counts.tobytes()]
-            nearest = np.unravel_index(np.argmax(truth - bounds), truth.shape)
-            found.append((bounds[nearest], truth[nearest]))
-        bound, true = np.array(found).T
-        violations = int(np.count_nonzero(bound < true - TOLERANCE))
-        rows.append(Row("classes", case.name, delta, repetitions, repetitions, violations, bound.mean(), true.mean()))
-    return rows
+    votes = rng.multinomial(case.n, joint.ravel(), (repetitions, case.n_votes)).reshape(-1, case.n_votes, *joint.shape)
+    winners = np.argmin((votes * wrong).sum(axis=(2, 3)), axis=1)
+    known: dict[bytes, np.ndarray] = {}
+    found = []
+    for counts in votes[np.arange(repetitions), winners]:
+        if counts.tobytes() not in known:
+            known[counts.tobytes()] = np.array(certify_classes(case, counts, delta).bounds)
+        bounds = known[counts.tobytes()]
+        nearest = np.unravel_index(np.argmax(truth - bounds), truth.shape)
+        found.append((bounds[nearest], truth[nearest]))
+    return {"classes": found}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -484,30 +438,15 @@ def simulate_classes(case: ClassCase, repetitions: int, seed: int = 0) -> list[R
 
 @dataclass(frozen=True)
 class GroupCase:
-    """Cells with known errors, and groups of them; all votes that compete are alike.
-
-    Attributes
-    ----------
-    cells, errors : list of float
-        Probability of each cell, and of an error in it.
-    n : int
-        Points that each vote is tested on.
-    masks : list of list of int or None
-        Cells of each group; None if the cells are the groups, known by the labels of the points alone.
-    n_votes : int
-        Votes that compete, each with points of its own: the one with the fewest errors wins.
-    found : bool
-        Whether the group with the fewest errors is found on the winner's points, and declared as if it were the only
-        one.
-    """
+    """Cells with known errors, and groups of them; all votes that compete are alike, and have points of their own."""
 
     name: str
     cells: list[float]
     errors: list[float]
-    n: int
-    masks: list[list[int]] | None = None
+    n: int  # points that each vote is tested on
+    masks: list[list[int]] | None = None  # cells of each group; None if the cells are the groups
     n_votes: int = 1
-    found: bool = False
+    found: bool = False  # whether the group with the fewest errors is found on the winner's points, and declared alone
 
     def declare(self, cells: np.ndarray) -> Groups:
         """Return the groups of points, by their cells."""
@@ -542,27 +481,23 @@ BROKEN_GROUP_CASES = [
 ]
 
 
-def simulate_groups(case: GroupCase, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the data sets on which the error of any group is above its bound, at every delta."""
-    errors, rows = np.array(case.errors), []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=["groups-declared"])[0]
-        found = []
-        for _ in range(repetitions):
-            cells = rng.choice(errors.size, size=case.n_votes * case.n, p=case.cells)
-            wrong = rng.random(cells.size) < errors[cells]
-            votes = np.arange(cells.size).reshape(case.n_votes, case.n)
-            winner = votes[np.argmin(wrong[votes].sum(axis=1))]
-            groups = case.declare(cells)
-            if case.found:
-                groups = _find_best(groups.take(winner).count(wrong[winner]), cells)
-            counted = groups.take(winner).count(wrong[winner])
-            by_group = with_test(certificate, np.count_nonzero(wrong[winner]), case.n, groups=counted).groups
-            pairs = [(bound, case.truth(label)) for label, bound in zip(by_group.labels, by_group.bounds, strict=True)]
-            found.append(max(pairs, key=lambda pair: pair[1] - pair[0]))
-        rows.append(_row("groups", case.name, delta, found))
-    return rows
+def try_groups(case: GroupCase, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return, of every data set, the error of a group that is farthest above its bound, or nearest to it."""
+    errors, found = np.array(case.errors), []
+    certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=["groups-declared"])[0]
+    for _ in range(repetitions):
+        cells = rng.choice(errors.size, size=case.n_votes * case.n, p=case.cells)
+        wrong = rng.random(cells.size) < errors[cells]
+        votes = np.arange(cells.size).reshape(case.n_votes, case.n)
+        winner = votes[np.argmin(wrong[votes].sum(axis=1))]
+        groups = case.declare(cells)
+        if case.found:
+            groups = _find_best(groups.take(winner).count(wrong[winner]), cells)
+        counted = groups.take(winner).count(wrong[winner])
+        by_group = with_test(certificate, np.count_nonzero(wrong[winner]), case.n, groups=counted).groups
+        pairs = [(bound, case.truth(label)) for label, bound in zip(by_group.labels, by_group.bounds, strict=True)]
+        found.append(max(pairs, key=lambda pair: pair[1] - pair[0]))
+    return {"groups": found}
 
 
 def _find_best(counted: GroupCounts, cells: np.ndarray) -> Groups:
@@ -572,36 +507,17 @@ def _find_best(counted: GroupCounts, cells: np.ndarray) -> Groups:
     return Groups.of({best: cells == int(best)}, cells.size)
 
 
-def _row(method: str, case: str, delta: float, found: list[tuple[float, float]]) -> Row:
-    """Return a row of bounds and truths, one of each for every data set."""
-    bound, truth = np.array(found).T
-    violations, n = int(np.count_nonzero(bound < truth - TOLERANCE)), len(found)
-    return Row(method, case, delta, n, n, violations, float(bound.mean()), float(truth.mean()))
-
-
 @dataclass(frozen=True)
 class ShiftCase:
-    """Cells with known errors and weights: points are drawn from P, and the statement is about Q.
-
-    Attributes
-    ----------
-    cells, errors, weights : list of float
-        Probability of each cell under P, of an error in it, and density of Q relative to P.
-    n : int
-        Points that each vote is tested on, before some are kept.
-    max_weight : float or None
-        What weights are clipped at, which is honest if none is larger; None for the largest weight in the sample.
-    n_votes : int
-        Votes that compete, each with points of its own: the one with the smallest bound wins.
-    """
+    """Cells with known errors and weights: points are drawn from P, and the statement is about Q."""
 
     name: str
-    cells: list[float]
+    cells: list[float]  # probabilities under P
     errors: list[float]
-    weights: list[float]
-    n: int
-    max_weight: float | None = 2.0
-    n_votes: int = 1
+    weights: list[float]  # density of Q relative to P
+    n: int  # points that each vote is tested on, before some are kept
+    max_weight: float | None = 2.0  # what weights are clipped at; None for the largest weight in the sample
+    n_votes: int = 1  # which compete, each with points of its own: the smallest bound wins
 
 
 _SHIFTED = ([0.6, 0.4], [0.1, 0.4], [1 / 3, 2.0])
@@ -622,22 +538,15 @@ BROKEN_SHIFT_CASES = [
 ]
 
 
-def simulate_shift(case: ShiftCase, repetitions: int, seed: int = 0) -> list[Row]:
-    """Count the data sets on which the loss under Q is above its bound, at every delta."""
+def try_shift(case: ShiftCase, repetitions: int, delta: float, rng: np.random.Generator) -> Found:
+    """Return bounds on the loss under Q, and that loss."""
     of_q = np.array(case.cells) * case.weights
-    truth, rows = float(of_q @ case.errors / of_q.sum()), []
-    for delta in DELTAS:
-        rng = np.random.default_rng(seed)
-        codes = [*FIT_ASSUMPTIONS, "subsamples-random", "new-points"]
-        certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=codes)[0]
-        certificate = replace(certificate, statements=())
-        seeds = iter(range(case.n_votes * repetitions))
-        found = [
-            (min(_bound_shifted(case, certificate, rng, next(seeds)) for _ in range(case.n_votes)), truth)
-            for _ in range(repetitions)
-        ]
-        rows.append(_row("shift", case.name, delta, found))
-    return rows
+    truth = float(of_q @ case.errors / of_q.sum())
+    codes = [*FIT_ASSUMPTIONS, "subsamples-random", "new-points"]
+    certificate = certify([0.5], 5, delta=delta, n_votes=case.n_votes, assumptions=codes)[0]
+    certificate = replace(certificate, statements=())
+    bounds = (_bound_shifted(case, certificate, rng, seed) for seed in itertools.count())
+    return {"shift": [(min(itertools.islice(bounds, case.n_votes)), truth) for _ in range(repetitions)]}
 
 
 def _bound_shifted(case: ShiftCase, certificate: Certificate, rng: np.random.Generator, seed: int) -> float:
@@ -657,17 +566,26 @@ COLUMNS = ("statement", "case", "delta", "stated", "violations", "p", "bound", "
 
 
 SIMULATIONS: dict[type, Any] = {
-    Case: simulate,
-    ClassCase: simulate_classes,
-    GroupCase: simulate_groups,
-    ShiftCase: simulate_shift,
+    Case: try_statements,
+    ClassCase: try_classes,
+    GroupCase: try_groups,
+    ShiftCase: try_shift,
 }
+
+
+def simulate(case: Any, repetitions: int, seed: int = 0) -> list[Row]:
+    """Count the data sets on which any statement of a kind is false, at every delta."""
+    return [
+        Row.of(method, case.name, delta, found, repetitions)
+        for delta in DELTAS
+        for method, found in SIMULATIONS[type(case)](case, repetitions, delta, np.random.default_rng(seed)).items()
+    ]
 
 
 def measure(cases: Sequence[Any], repetitions: int) -> Iterator[tuple[object, ...]]:
     """Yield a row for each kind of statement, case and delta."""
     for case in cases:
-        for row in SIMULATIONS[type(case)](case, repetitions):
+        for row in simulate(case, repetitions):
             stated, p = f"{row.stated / row.repetitions:.2f}", f"{row.p_value:.2g}"
             means = f"{row.mean_bound:.3f}", f"{row.mean_truth:.3f}"
             yield row.method, row.case, row.delta, stated, row.violations, p, *means
@@ -675,12 +593,10 @@ def measure(cases: Sequence[Any], repetitions: int) -> Iterator[tuple[object, ..
 
 def main() -> None:
     # Here, since a test loads this file from elsewhere.
-    from _results import add_record_option, show
+    from _results import make_parser, show
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__, only=[""])
     parser.add_argument("--repetitions", type=int, default=10_000)
-    parser.add_argument("--only", nargs="+", default=[""])
-    add_record_option(parser)
     arguments = parser.parse_args()
     for kind, cases in (
         ("statements", [*CASES, BROKEN]),
@@ -691,8 +607,7 @@ def main() -> None:
         chosen = [case for case in cases if any(part in case.name for part in arguments.only)]
         title = f"How often {kind} are false, {arguments.repetitions:,} data sets for each case and delta"
         if chosen:
-            rows = measure(chosen, arguments.repetitions)
-            show(f"coverage, {kind}", title, COLUMNS, rows, recording=arguments.record)
+            show(f"coverage, {kind}", title, COLUMNS, measure(chosen, arguments.repetitions))
 
 
 if __name__ == "__main__":

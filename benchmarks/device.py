@@ -1,21 +1,18 @@
 """The CUDA engine beside the compiled one: the same bits, and the time they take.
 
-    python benchmarks/device.py [--quick] [--record]
-
 Needs CuPy and a device. Checks first: machines trained on both engines, votes and counts of mistakes, with and without
 the filter. Times are of the device alone, data on it and kernels compiled, medians of five.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import waveform
@@ -175,9 +172,8 @@ def measure_fits(quick: bool) -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="checks and small sizes only")
-    add_record_option(parser)
     arguments = parser.parse_args()
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     on = f"{name}, CuPy {cupy.__version__}, {_engine.instructions}"
@@ -186,7 +182,7 @@ def main() -> None:
         ("races", "seconds of training and validation", RACES, measure_all(arguments.quick)),
         ("fits", "seconds of a fit", FITS, measure_fits(arguments.quick)),
     ):
-        show(f"device, {section}", f"Device ({on}): {title}", columns, rows, recording=arguments.record)
+        show(f"device, {section}", f"Device ({on}): {title}", columns, rows)
 
 
 def measure_fit(n: int, m: int, r: int, **parameters: Any) -> tuple[object, ...]:

@@ -1,10 +1,11 @@
 """The direct bound beside all others on the paper's datasets, and its time beside that of other minimisers.
 
-    python benchmarks/direct.py FOLDER [--splits 5] [--only NAME ...] [--tables bounds time] [--record]
-
 FOLDER holds one NAME.csv.gz per dataset, as for `certificates.py`. Two pools without held-out rows: SVMs, and the
 default's union of families, each with its own prior and unequal validation sets. The smallest bound on the randomised
 classifier over all posteriors, by each method, and the bound of the best hypothesis: means over splits.
+
+Ladders are three of subsample sizes, whose validation sets are more or less unequal: for losses of the default, with a
+uniform prior, PAC-Bayes-lambda and -kl (with the smallest and the largest number of points) and the dual bound.
 
 Times are those of pools with losses Binomial(2000, 0.3) / 2000 and a uniform prior, best of three.
 """
@@ -12,12 +13,11 @@ Times are those of pools with losses Binomial(2000, 0.3) / 2000 and a uniform pr
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
+from _results import best, make_parser, show, with_mean
 from problems import load
 
 from pacbayes import PACBayesClassifier, certify
@@ -27,6 +27,8 @@ from pacbayes.posterior import minimize_direct_bound, minimize_dual_bound, minim
 
 DELTA = 0.05
 POOLS = {"SVMs": RBFSVMPool, "the default's families": lambda: None}
+TABLES = ("bounds", "time", "ladders")
+LADDERS = ("default", "to 0.8 n", "0.25 to 0.8 n")
 BOUNDS = ("lambda", "kl", "dual, kl", "dual, mixture", "direct, kl", "direct, p-value", "direct, mixture")
 
 
@@ -43,29 +45,25 @@ def bounds(losses: np.ndarray, n: np.ndarray, prior: np.ndarray | None) -> list[
     ]
 
 
-def measure(pool: Callable[[], object], names: list[str], folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
-    """Yield the mean bounds of each dataset, and their mean."""
-    rows = []
-    for name in names:
-        problem = load(name, folder)
-        found = []
-        for split in range(splits):
-            X, y = problem.rows(problem.split(split)[0])
-            model = PACBayesClassifier(pool(), holdout=None, racing=False, random_state=split, n_jobs=1).fit(X, y)
-            found.append(bounds(model.losses_, model.n_validation_, model.prior_))
-        rows.append(np.mean(found, axis=0))
-        yield name, *(f"{value:.4f}" for value in rows[-1])
-    yield "mean", *(f"{value:.4f}" for value in np.mean(rows, axis=0))
+def settings_of(ladder: str, n: int, d: int) -> dict[str, object]:
+    if ladder == "to 0.8 n":
+        doubling = [(d + 1) * 2**k for k in range(40) if (d + 1) * 2**k < 0.8 * n]
+        sizes = [*doubling, int(0.8 * n)]
+        return {"subsample_size": sizes, "n_hypotheses": 40 * len(sizes)}
+    if ladder == "0.25 to 0.8 n":
+        return {"subsample_size": [int(share * n) for share in (0.25, 0.5, 0.65, 0.8)], "n_hypotheses": 120}
+    return {}
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Return the best of three."""
-    taken = []
-    for _ in range(3):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+def measure(name: str, arguments: argparse.Namespace, pool: Any = None, ladder: str | None = None) -> np.ndarray:
+    """Return the mean bounds of a dataset."""
+    problem, found = load(name, arguments.folder), []
+    how = {"racing": False} if ladder is None else settings_of(ladder, problem.n, problem.X.shape[1])
+    for split in range(arguments.splits):
+        X, y = problem.rows(problem.split(split)[0])
+        model = PACBayesClassifier(pool, holdout=None, random_state=split, n_jobs=1, **how).fit(X, y)
+        found.append(bounds(model.losses_, model.n_validation_, model.prior_ if ladder is None else None))
+    return np.mean(found, axis=0)
 
 
 def times() -> Iterator[tuple[str, ...]]:
@@ -83,26 +81,25 @@ def times() -> Iterator[tuple[str, ...]]:
                 for name in ("kl", "p-value", "mixture")
             ),
         )
-        yield f"m = {m:,}", *(f"{seconds(call):.4f}" for call in calls)
+        yield f"m = {m:,}", *(f"{best(call, 3)[1]:.4f}" for call in calls)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--only", nargs="+", default=list(NAMES))
-    parser.add_argument("--tables", nargs="+", choices=("bounds", "time"), default=("bounds", "time"))
-    add_record_option(parser)
+    parser = make_parser(__doc__, folder=True, splits=5, only=NAMES)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES[:2])
     arguments = parser.parse_args()
-    if "bounds" in arguments.tables:
-        for name, pool in POOLS.items():
-            rows = measure(pool, arguments.only, arguments.folder, arguments.splits)
-            title = f"Smallest bounds on the randomised classifier, pool: {name}"
-            columns = ("", *BOUNDS, "best hypothesis")
-            show(f"direct, {name}", title, columns, rows, recording=arguments.record)
+    for kind, pool in POOLS.items() if "bounds" in arguments.tables else ():
+        rows = ((name, measure(name, arguments, pool())) for name in arguments.only)
+        columns = ("", *BOUNDS, "best hypothesis")
+        title = f"Smallest bounds on the randomised classifier, pool: {kind}"
+        show(f"direct, {kind}", title, columns, with_mean(rows))
+    for ladder in LADDERS if "ladders" in arguments.tables else ():
+        rows = ((name, measure(name, arguments, ladder=ladder)[:4]) for name in arguments.only)
+        title = f"Bounds with unequal validation sets, subsample sizes: {ladder}"
+        show(f"dual, {ladder}", title, ("", *BOUNDS[:4]), with_mean(rows))
     if "time" in arguments.tables:
         columns = ("", "one sort", "lambda, alternating", "lambda, global", "dual, mixture", *BOUNDS[4:])
-        show("direct, time", "Seconds to the best posterior", columns, times(), recording=arguments.record)
+        show("direct, time", "Seconds to the best posterior", columns, times())
 
 
 if __name__ == "__main__":

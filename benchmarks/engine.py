@@ -1,7 +1,5 @@
 """The engine of small RBF-SVMs beside what people use today: times, memory and how they grow.
 
-    python benchmarks/engine.py [--repeats 3] [--only fit | large | predict | cold | growth] [--record]
-
 Needs `pip install scikit-learn-intelex` for the rows named after it. Every row is measured in this process, side by
 side, best of three; cold starts and peak memory in a fresh process each. Data are two of Breiman's waveforms, from
 their generator.
@@ -10,17 +8,14 @@ A fit is training, validation, posterior and certificate; the strict default of 
 
 from __future__ import annotations
 
-import argparse
-import os
-import subprocess
+import resource
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
+from _results import best, in_fresh_process, make_parser, show
 from joblib import Parallel, delayed
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -40,16 +35,6 @@ def waveforms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two of Breiman's three classes of noisy waves, with 19 features of noise: d = 40, scaled to about [-1, 1]."""
     data = waveform(n, random_state=seed)
     return data.X / 4, data.y
-
-
-def best(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Shortest time of several runs, and what the last gave."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = task()
-        times.append(time.perf_counter() - start)
-    return min(times), result
 
 
 def svms(**settings: Any) -> RBFSVMPool:
@@ -95,124 +80,107 @@ def intelex_svc() -> Any:
     return sklearnex.svm.SVC
 
 
-def table(part: str, title: str, rows: list[tuple[str, float]], reference: float, recording: bool) -> None:
-    """Show times, and how many times longer than the reference."""
-    cells = [(name, f"{seconds:.4f}", f"{seconds / reference:.1f}") for name, seconds in rows]
-    show(f"engine, {part}", title, ("", "seconds", "ratio"), cells, recording=recording)
+Tasks = dict[str, Callable[[], Any]]
 
 
-def fit(repeats: int, recording: bool) -> None:
+def time_all(tasks: Tasks, repeats: int) -> dict[str, float]:
+    """Shortest times of tasks; that of the first, which others are compared with, of at least five runs."""
+    return {name: best(task, repeats if k else max(repeats, 5))[1] for k, (name, task) in enumerate(tasks.items())}
+
+
+def table(part: str, title: str, times: dict[str, float]) -> None:
+    """Show times, and how many times longer than the first."""
+    first, *_ = times.values()
+    cells = [(name, f"{seconds:.4f}", f"{seconds / first:.1f}") for name, seconds in times.items()]
+    show(f"engine, {part}", title, ("", "seconds", "ratio"), cells)
+
+
+def fit(repeats: int) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
-    intelex = intelex_svc()
     settings = {"n_hypotheses": m, "subsample_size": r}
-    reference, _ = best(lambda: ours(X, y, **settings), max(repeats, 5))
-    rows = [(f"pacbayes, n_jobs={JOBS}", reference)]
-    rows.append(("pacbayes, n_jobs=1", best(lambda: ours(X, y, n_jobs=1, **settings), repeats)[0]))
-    for title, pool in (
-        ("pacbayes, widths of the paper", svms(gamma_source="sample")),
-        ("pacbayes, scaled by subsample", svms(scaler="minmax")),
-        ("pacbayes, balanced classes", svms(class_weight="balanced")),
-    ):
-        rows.append((title, best(lambda pool=pool: ours(X, y, pool, **settings), repeats)[0]))
-    single = X.astype(np.float32)
-    rows.append(("pacbayes, float32 input", best(lambda: ours(single, y, **settings), repeats)[0]))
-    rows.append(("SVC loop", best(lambda: one_by_one(SVC, X, y, m, r), repeats)[0]))
-    halves = [delayed(one_by_one)(SVC, X, y, m // JOBS, r) for _ in range(JOBS)]
-    Parallel(n_jobs=JOBS)([delayed(int)(0)] * JOBS)  # start the workers before timing them
-    rows.append((f"SVC loop, {JOBS} processes", best(lambda: Parallel(n_jobs=JOBS)(halves), repeats)[0]))
-    rows.append(
-        (f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)", best(lambda: bagging(X, y, m, r), repeats)[0])
-    )
-    rows.append((f"cross-validated SVM, n_jobs={JOBS}", best(lambda: cross_validated_svm(X, y, JOBS), repeats)[0]))
-    if intelex:
-        rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
+    single, halves = X.astype(np.float32), [delayed(one_by_one)(SVC, X, y, m // JOBS, r) for _ in range(JOBS)]
+    tasks: Tasks = {
+        f"pacbayes, n_jobs={JOBS}": lambda: ours(X, y, **settings),
+        "pacbayes, n_jobs=1": lambda: ours(X, y, n_jobs=1, **settings),
+        "pacbayes, racing=False": lambda: ours(X, y, racing=False, **settings),
+        "pacbayes, widths of the paper": lambda: ours(X, y, svms(gamma_source="sample"), **settings),
+        "pacbayes, scaled by subsample": lambda: ours(X, y, svms(scaler="minmax"), **settings),
+        "pacbayes, balanced classes": lambda: ours(X, y, svms(class_weight="balanced"), **settings),
+        "pacbayes, float32 input": lambda: ours(single, y, **settings),
+        "SVC loop": lambda: one_by_one(SVC, X, y, m, r),
+        f"SVC loop, {JOBS} processes": lambda: Parallel(n_jobs=JOBS)(halves),
+        f"BaggingClassifier(SVC), n_jobs={JOBS} (no validation)": lambda: bagging(X, y, m, r),
+    }
+    searches: Tasks = {f"cross-validated SVM, n_jobs={JOBS}": lambda: cross_validated_svm(X, y, JOBS)}
+    if intelex := intelex_svc():
+        tasks["intelex SVC loop"] = lambda: one_by_one(intelex, X, y, m, r)
         for jobs in (1, JOBS):
-            seconds = best(lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex), repeats)[0]
-            rows.append((f"cross-validated intelex SVM, n_jobs={jobs}", seconds))
-    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference, recording)
-    defaults, _ = best(lambda: all_defaults(X, y), max(repeats, 5))
-    rows = [("pacbayes, all defaults", defaults), *(row for row in rows if row[0].startswith("cross"))]
+            name = f"cross-validated intelex SVM, n_jobs={jobs}"
+            searches[name] = lambda jobs=jobs: cross_validated_svm(X, y, jobs, intelex)
+    Parallel(n_jobs=JOBS)([delayed(int)(0)] * JOBS)  # start the workers before timing them
+    times, of_searches = time_all(tasks, repeats), time_all(searches, repeats)
+    table("fit", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", times | of_searches)
+    defaults = time_all({"pacbayes, all defaults": lambda: all_defaults(X, y)}, repeats)
     title = f"Fit with all defaults, n = {n}, d = 40 (two votes of 225 hypotheses, r = 125 to 1040)"
-    table("defaults", title, rows, defaults, recording)
+    table("defaults", title, defaults | of_searches)
 
 
-def large(repeats: int, recording: bool) -> None:
+def large(repeats: int) -> None:
     n, m, r = 2000, 400, 500
     X, y = waveforms(n)
-    reference, _ = best(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), repeats)
-    rows = [("pacbayes", reference), ("SVC loop", best(lambda: one_by_one(SVC, X, y, m, r), repeats)[0])]
-    intelex = intelex_svc()
-    if intelex:
-        rows.append(("intelex SVC loop", best(lambda: one_by_one(intelex, X, y, m, r), repeats)[0]))
-    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", rows, reference, recording)
+    tasks: Tasks = {
+        "pacbayes": lambda: ours(X, y, n_hypotheses=m, subsample_size=r),
+        "SVC loop": lambda: one_by_one(SVC, X, y, m, r),
+    }
+    if intelex := intelex_svc():
+        tasks["intelex SVC loop"] = lambda: one_by_one(intelex, X, y, m, r)
+    table("large", f"Fit, n = {n}, d = 40, r = {r}, m = {m}", time_all(tasks, repeats))
 
 
-def predict(repeats: int, recording: bool) -> None:
+def predict(repeats: int) -> None:
     n, m, r = 2000, 2000, 41
     X, y = waveforms(n)
     points, _ = waveforms(2000, seed=1)
     model = ours(X, y, n_hypotheses=m, subsample_size=r)
-    reference, labels = best(lambda: model.predict(points), max(repeats, 5))
-    everyone, shares = best(lambda: model.predict_proba(points), repeats)
-    if not np.array_equal(labels, model.classes_[np.argmax(shares, axis=1)]):
+    if not np.array_equal(model.predict(points), model.classes_[np.argmax(model.predict_proba(points), axis=1)]):
         raise AssertionError("the vote that stops early is not the vote of all")
     bags, strong = bagging(X, y, m, r), cross_validated_svm(X, y, JOBS)
-    table(
-        "predict",
-        f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}",
-        [
-            ("pacbayes, predict", reference),
-            ("pacbayes, predict_proba (asks all voters with weight)", everyone),
-            (f"BaggingClassifier(SVC), n_jobs={JOBS}", best(lambda: bags.predict(points), repeats)[0]),
-            ("cross-validated SVM (one machine)", best(lambda: strong.predict(points), repeats)[0]),
-        ],
-        reference,
-        recording,
-    )
+    tasks: Tasks = {
+        "pacbayes, predict": lambda: model.predict(points),
+        "pacbayes, predict_proba (asks all voters with weight)": lambda: model.predict_proba(points),
+        f"BaggingClassifier(SVC), n_jobs={JOBS}": lambda: bags.predict(points),
+        "cross-validated SVM (one machine)": lambda: strong.predict(points),
+    }
+    table("predict", f"Predict 2000 points, n = {n}, d = 40, r = {r}, m = {m}", time_all(tasks, repeats))
 
 
-def in_fresh_process(code: str) -> list[float]:
-    """Numbers that a program prints."""
-    program = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from engine import *; {code}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return [float(word) for word in done.stdout.split()]
+def time_fit(n: int, m: int, r: int) -> tuple[float, float]:
+    """Return the seconds of a fit in this process, and its peak memory in MiB."""
+    X, y = waveforms(n)
+    _, seconds, _ = best(lambda: ours(X, y, n_hypotheses=m, subsample_size=r), 1)
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-MEASURE = """
-import resource
-def measure(**settings):
-    start = time.perf_counter(); ours(X, y, **settings); seconds = time.perf_counter() - start
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
+def time_search(n: int) -> float:
+    X, y = waveforms(n)
+    return best(lambda: cross_validated_svm(X, y, JOBS), 1)[1]
 
 
-def cold(repeats: int, recording: bool) -> None:
-    rows = []
-    for name, code in (
-        ("import pacbayes.PACBayesClassifier", "from pacbayes import PACBayesClassifier"),
-        (
-            "first fit after it, m = 2000, r = 41",
-            "ours(X, y, n_hypotheses=2000, subsample_size=41)",
-        ),
-        ("first cross-validated SVM", "cross_validated_svm(X, y, JOBS)"),
-    ):
-        before = "" if code.startswith("from") else "from engine import *; X, y = waveforms(2000)"
-        program = (
-            f"import sys, time; sys.path.insert(0, {os.path.dirname(__file__)!r}); {before}\n"
-            f"start = time.perf_counter()\n{code}\nprint(time.perf_counter() - start)"
-        )
-        seconds = []
-        for _ in range(repeats):
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-            seconds.append(float(done.stdout))
-        rows.append((name, min(seconds)))
-    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", rows, rows[1][1], recording)
+def cold(repeats: int) -> None:
+    statement = "from pacbayes import PACBayesClassifier"
+    calls = {
+        "first fit after an import, m = 2000, r = 41": ("engine", "time_fit(2000, 2000, 41)[0]"),
+        "import pacbayes.PACBayesClassifier": ("timeit", f"timeit({statement!r}, number=1)"),
+        "first cross-validated SVM": ("engine", "time_search(2000)"),
+    }
+    times = {name: min(in_fresh_process(*call) for _ in range(repeats)) for name, call in calls.items()}
+    table("cold", "Cold start, in a fresh process, n = 2000, d = 40", times)
 
 
-def growth(repeats: int, recording: bool) -> None:
+def growth(repeats: int) -> None:
     title = "Growth, each in a fresh process; the exponent is that of the last doubling"
-    show("engine, growth", title, ("", "seconds", "exponent", "peak MiB"), measure_growth(repeats), recording=recording)
+    show("engine, growth", title, ("", "seconds", "exponent", "peak MiB"), measure_growth(repeats))
 
 
 def measure_growth(repeats: int) -> Iterator[tuple[str, ...]]:
@@ -224,23 +192,22 @@ def measure_growth(repeats: int) -> Iterator[tuple[str, ...]]:
     for grows, settings in series.items():
         before = None
         for n, m, r in settings:
-            code = f"X, y = waveforms({n})\n{MEASURE}measure(n_hypotheses={m}, subsample_size={r})"
-            seconds, peak = min(in_fresh_process(code) for _ in range(repeats if n < 200_000 else 1))
+            runs = (in_fresh_process("engine", f"time_fit({n}, {m}, {r})") for _ in range(repeats))
+            seconds, peak = min(runs if n < 200_000 else [next(runs)])
             exponent = "" if before is None else f"{np.log2(seconds / before):.2f}"
             yield f"{grows}: n = {n}, m = {m}, r = {r}", f"{seconds:.3f}", exponent, f"{peak:.0f}"
             before = seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=["fit", "large", "predict", "cold", "growth"])
-    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     for part in (fit, large, predict, cold, growth):
         if arguments.only in (None, part.__name__):
-            part(arguments.repeats, arguments.record)
+            part(arguments.repeats)
 
 
 if __name__ == "__main__":

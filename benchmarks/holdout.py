@@ -1,8 +1,5 @@
 """Which parts of the rows to hold out: expected bound and loss of the vote that wins, from measured learning curves.
 
-    python benchmarks/holdout.py FOLDER CURVES.jsonl [--groups paper others keel text] [--splits 2] [--report]
-        [--record]
-
 Test losses of single votes that hold out a half down to a fifth of the rows are lines of CURVES.jsonl, and what is
 there is not computed again; ``--report`` computes nothing. A line a + b / rows is fitted to the curve of each dataset.
 For each choice of parts, errors of its votes are then drawn many times from binomial laws, each vote is bounded by
@@ -11,16 +8,15 @@ Clopper-Pearson with its part of delta, and the one with the smallest bound wins
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
-from problems import groups, load
-from rivals import DELTA, KEY, jobs, read_results
+from _comparison import KEY, Result, add_jobs, keep_result, open_jobs, read_results
+from _results import make_parser, show
+from problems import Problem, groups, load
+from rivals import DELTA
 
 from pacbayes import PACBayesClassifier
 from pacbayes.bounds import clopper_pearson
@@ -42,22 +38,11 @@ SIZES = ((0, 250), (250, 450), (450, 1300), (1300, 5000))
 Curves = dict[tuple[str, str, int], Callable[[float], float]]
 
 
-def measure(arguments: argparse.Namespace) -> None:
-    """Measure the losses that are not there yet."""
-    key = (*KEY, "share")
-    for group, name, split in jobs(arguments.groups, arguments.splits):
-        problem = load(name, arguments.folder)
-        (X, y), (X_test, y_test) = (problem.rows(rows) for rows in problem.split(split))
-        for share in SHARES:
-            about = (group, name, split, problem.n, share)
-            if about in read_results(arguments.curves, key):
-                continue
-            model = PACBayesClassifier(holdout=share, delta=DELTA, random_state=split, n_jobs=1).fit(X, y)
-            errors = int(np.sum(model.predict(X_test) != y_test))
-            result = dict(zip(key, about, strict=True)) | {"errors": errors, "n_test": y_test.size}
-            with open(arguments.curves, "a") as file:
-                file.write(json.dumps(result) + "\n")
-            print(*about, errors, y_test.size, flush=True)
+def measure(problem: Problem, split: int, share: float) -> Result:
+    """Return the errors of a vote that holds out a share of the rows."""
+    (X, y), (X_test, y_test) = (problem.rows(rows) for rows in problem.split(split))
+    model = PACBayesClassifier(holdout=share, delta=DELTA, random_state=split, n_jobs=1).fit(X, y)
+    return {"errors": int(np.sum(model.predict(X_test) != y_test)), "n_test": y_test.size}
 
 
 def fit_curves(results: list[dict[str, Any]]) -> Curves:
@@ -116,17 +101,18 @@ def count_splits(results: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("curves", type=Path)
-    small = [group for group in groups() if group != "large"]
-    parser.add_argument("--groups", nargs="+", choices=list(groups()), default=small)
-    parser.add_argument("--splits", type=int, default=2, help="of each dataset; the paper's have two more")
+    parser = make_parser(__doc__, folder=True)
+    parser.add_argument("curves", metavar="CURVES.jsonl", type=Path)
     parser.add_argument("--report", action="store_true", help="compute nothing: a table of what is there")
-    add_record_option(parser)
+    add_jobs(parser, groups()).set_defaults(groups=[group for group in groups() if group != "large"], splits=2)
     arguments = parser.parse_args()
-    if not arguments.report:
-        measure(arguments)
+    for about, problem in () if arguments.report else open_jobs(groups(), arguments, load):
+        for share in SHARES:
+            keep_result(
+                arguments.curves,
+                {**about, "share": share},
+                lambda problem=problem, about=about, share=share: measure(problem, about["split"], share),
+            )
     results = list(read_results(arguments.curves, (*KEY, "share")).values())
     curves = fit_curves(results)
     title = f"Parts that competing votes hold out: expected bound / loss of the winner, {len(curves)} datasets"
@@ -134,7 +120,7 @@ def main() -> None:
         "Columns: groups of datasets, with their number. Means over datasets, from learning curves of the default,\n"
         f"{count_splits(results)} splits."
     )
-    show("holdout", title, ("parts", *columns_of(curves)), rows_of(curves), recording=arguments.record, note=note)
+    show("holdout", title, ("parts", *columns_of(curves)), rows_of(curves), note)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,15 @@
 """Count votes that rounding could change, which validation counts as errors, on the paper's datasets.
 
-    python benchmarks/margins.py FOLDER [--record]
-
 FOLDER holds one NAME.csv.gz for each. One split at the paper's training sizes; every hypothesis at every training row.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 from problems import load
 
 from pacbayes import PACBayesClassifier
@@ -26,13 +23,8 @@ NOTE = """Votes whose decision value is within its margin, so that another engin
 counts them as errors. 200 hypotheses at every training row, with the default pool and with the paper's, whose widths
 go up to 10^4 times the seed: a kernel that narrow is zero almost everywhere, and so is the intercept."""
 COLUMNS = (
-    "",
-    "votes, defaults",
-    "uncertain",
-    "votes, paper's setting",
-    "uncertain",
-    "hypotheses with any",
-    "smallest loss",
+    *("", "votes, defaults", "uncertain", "votes, paper's setting", "uncertain"),
+    *("hypotheses with any", "smallest loss"),
 )
 
 
@@ -55,18 +47,8 @@ def count_uncertain(folder: Path) -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    add_record_option(parser)
-    arguments = parser.parse_args()
-    show(
-        "margins",
-        "Votes that rounding could change",
-        COLUMNS,
-        count_uncertain(arguments.folder),
-        note=NOTE,
-        recording=arguments.record,
-    )
+    arguments = make_parser(__doc__, folder=True).parse_args()
+    show("margins", "Votes that rounding could change", COLUMNS, count_uncertain(arguments.folder), NOTE)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ for every stream. Labels then arrive one by one, and both monitors look after ea
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from importlib.metadata import version
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 from numpy.typing import NDArray
 from scipy.special import betainc
 
@@ -130,10 +129,9 @@ def measure_false_alarms(n_streams: int) -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("what", choices=["delay", "false-alarms"])
     parser.add_argument("--streams", type=int, default=400)
-    add_record_option(parser)
     arguments = parser.parse_args()
     n = arguments.streams
     if arguments.what == "delay":
@@ -142,8 +140,7 @@ def main() -> None:
             f"Labelled points until the alarm, median of {n} streams ({MOST_MAPIE} for MAPIE)",
             ("", "Monitor", "Monitor, in batches of 100", "MAPIE's RiskMonitoring", "Monitor / MAPIE"),
             measure_delays(n),
-            recording=arguments.record,
-            note=f"Error {ERROR} on {N_REFERENCE} reference points, tolerance {TOLERANCE}, delta {DELTA}; "
+            f"Error {ERROR} on {N_REFERENCE} reference points, tolerance {TOLERANCE}, delta {DELTA}; "
             f"MAPIE {version('mapie')}.",
         )
     else:
@@ -152,8 +149,7 @@ def main() -> None:
             f"False alarms in {n} streams of 3000 points at the largest error that is tolerated",
             ("", "Monitor", "broken: a fixed-n interval at every point"),
             measure_false_alarms(n),
-            recording=arguments.record,
-            note=f"The error is {ERROR} in the reference and {ERROR + TOLERANCE:g} online, the tolerance {TOLERANCE}.",
+            f"The error is {ERROR} in the reference and {ERROR + TOLERANCE:g} online, the tolerance {TOLERANCE}.",
         )
 
 

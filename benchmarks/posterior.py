@@ -1,21 +1,13 @@
 """Measure how much grouping equal losses saves, against a straightforward alternating minimisation.
 
-    python benchmarks/posterior.py [--record]
-
 A million hypotheses with losses Binomial(2000, 0.3) / 2000, uniform prior. All methods run one after another in
 this process, best of five; only the ratios carry over to another machine.
 """
 
 from __future__ import annotations
 
-import argparse
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-
 import numpy as np
-from _results import add_record_option, show
+from _results import best, in_fresh_process, make_parser, show
 from scipy.special import logsumexp
 
 from pacbayes.posterior import minimize_kl_bound, minimize_lambda_bound
@@ -42,25 +34,13 @@ def straightforward(losses: np.ndarray) -> tuple[np.ndarray, float, float]:
         lam = new
 
 
-def best_of_five(call: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
 def import_seconds(statement: str) -> float:
     """Measure the time of a statement in a fresh interpreter, without the time to start it."""
-    code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
-    return min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
+    return min(in_fresh_process("timeit", f"timeit({statement!r}, number=1)") for _ in range(5))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_record_option(parser)
-    arguments = parser.parse_args()
+    make_parser(__doc__).parse_args()
     losses = np.random.default_rng(0).binomial(N, 0.3, M) / N
     rho, lam, bound = straightforward(losses)
     result = minimize_lambda_bound(losses, N, delta=DELTA)
@@ -68,26 +48,24 @@ def main() -> None:
     np.testing.assert_allclose(result.lam, lam, rtol=1e-5)
     np.testing.assert_allclose(result.rho.sum(), rho.sum(), rtol=1e-11)
 
-    calls: list[tuple[str, Callable[[], object]]] = [
-        ("straightforward alternating minimisation", lambda: straightforward(losses)),
-        ("minimize_lambda_bound, alternating", lambda: minimize_lambda_bound(losses, N, delta=DELTA)),
-        (
-            "minimize_lambda_bound, global, certified",
-            lambda: minimize_lambda_bound(losses, N, delta=DELTA, method="global"),
-        ),
-        ("minimize_kl_bound, certified", lambda: minimize_kl_bound(losses, N, delta=DELTA)),
-        ("check_quasiconvexity", lambda: check_quasiconvexity(losses, N, delta=DELTA)),
-    ]
-    seconds = [(name, best_of_five(call)) for name, call in calls]
-    rows = [(name, f"{each:.4f}", f"{seconds[0][1] / each:.1f}") for name, each in seconds]
+    problem = {"losses": losses, "n": N, "delta": DELTA}
+    calls = {
+        "straightforward alternating minimisation": lambda: straightforward(losses),
+        "minimize_lambda_bound, alternating": lambda: minimize_lambda_bound(**problem),
+        "minimize_lambda_bound, global, certified": lambda: minimize_lambda_bound(**problem, method="global"),
+        "minimize_kl_bound, certified": lambda: minimize_kl_bound(**problem),
+        "check_quasiconvexity": lambda: check_quasiconvexity(**problem),
+    }
+    seconds = {name: best(call, 5)[1] for name, call in calls.items()}
+    first, *_ = seconds.values()
+    rows = [(name, f"{each:.4f}", f"{first / each:.1f}") for name, each in seconds.items()]
     without, ours = import_seconds("import numpy, scipy.special"), import_seconds("import pacbayes")
     show(
         "posterior",
         f"Posteriors of m = {M:,} hypotheses, {np.unique(losses).size} distinct losses, n = {N}",
         ("", "seconds", "times faster"),
         rows,
-        note=f"`import numpy, scipy.special` takes {without:.3f} s, `import pacbayes` {ours:.3f} s.",
-        recording=arguments.record,
+        f"`import numpy, scipy.special` takes {without:.3f} s, `import pacbayes` {ours:.3f} s.",
     )
 
 

@@ -1,7 +1,5 @@
 """Prediction sets beside split conformal prediction (MAPIE) on the same vote and the same held-out rows.
 
-    python benchmarks/prediction_sets.py [--repetitions 100] [--rows 600] [--record]
-
 In each repetition a vote of logistic regressions is fitted to a sample of Waveform's three classes, and tested on the
 half of the rows that it holds out. MAPIE calibrates the shares of the same vote on the same rows. The coverage of both
 is measured on 10,000 further points. Needs MAPIE 1.x.
@@ -9,11 +7,10 @@ is measured on 10,000 further points. Needs MAPIE 1.x.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -83,15 +80,14 @@ def rows(repetitions: int, n: int) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--rows", type=int, default=600)
-    add_record_option(parser)
     arguments = parser.parse_args()
     columns = ("sets", "level", "mean coverage", "samples with less", "mean size", "empty sets")
     table = rows(arguments.repetitions, arguments.rows)
     title = "Prediction sets beside split conformal prediction, same vote and held-out rows"
-    show("prediction sets", title, columns, table, recording=arguments.record)
+    show("prediction sets", title, columns, table)
 
 
 if __name__ == "__main__":

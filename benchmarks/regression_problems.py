@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from problems import Problem, read_r_table
+from problems import Problem, from_r
 from sklearn import datasets
 
 if TYPE_CHECKING:
@@ -138,15 +138,11 @@ def _diabetes() -> Table:
 
 
 def _r(package: str, item: str, target: str, *left_out: str) -> Callable[[], Table]:
-    """Loader of a table of R: rows with a target, without the columns that name a row or give its target away."""
+    """Loader of a table of R, an array if all of its columns are numbers."""
 
     def loader() -> Table:
-        table = read_r_table(package, item).dropna(subset=target).reset_index(drop=True)
-        if len(table) > MOST_ROWS:
-            table = table.sample(MOST_ROWS, random_state=0).reset_index(drop=True)
-        X = table.drop(columns=[target, *left_out])
-        numbers = all(dtype.kind in "ifb" for dtype in X.dtypes)
-        return (X.to_numpy(float) if numbers else X), table[target].to_numpy(float)
+        X, y = from_r(package, item, target, *left_out, kind=float, most=MOST_ROWS)()
+        return (X.to_numpy(float) if all(dtype.kind in "ifb" for dtype in X.dtypes) else X), y
 
     return loader
 

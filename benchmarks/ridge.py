@@ -1,7 +1,5 @@
 """Kernel ridge regressions of the engine beside a loop over scikit-learn's, and how accurate their means are.
 
-    python benchmarks/ridge.py [speed | large | sizes] [--repeats 3] [--record]
-
 A regression is trained on its subsample and validated on all other rows by its capped absolute error. The loop has the
 same subsamples, kernel widths and ridges. Every row is measured in this process, side by side, best of three, in
 seconds of one processor: set OMP_NUM_THREADS=1 and the like for the libraries that scikit-learn computes with.
@@ -12,14 +10,12 @@ of their means at 4000 new points (the other half of the rows for diabetes).
 
 from __future__ import annotations
 
-import argparse
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
+from _results import best, make_parser, show
 from numpy.typing import NDArray
 from sklearn import datasets
 from sklearn.kernel_ridge import KernelRidge
@@ -78,31 +74,21 @@ def loop(rows: Rows, subsamples: RandomSubsamples, trained: Hypotheses) -> NDArr
     return np.array(losses)
 
 
-def best(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Shortest processor time of several runs, and what the last gave."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        result = task()
-        times.append(time.process_time() - start)
-    return min(times), result
-
-
-def compare(section: str, n: int, m: int, r: int, repeats: int, recording: bool) -> None:
+def compare(section: str, n: int, m: int, r: int, repeats: int) -> None:
     rows, subsamples = friedman(n), RandomSubsamples(n, [r], m, entropy=0)
 
     def measure() -> Iterator[tuple[str, str, str]]:
         for scaler in (None, "standard"):
             pool = RBFRidgePool(scaler=scaler, ridge=(1e-3, 0.1))
             name = "unscaled" if scaler is None else "each scaled by its subsample"
-            ours, (losses, trained) = best(lambda pool=pool: train_and_validate(pool, rows, subsamples), repeats)
-            theirs, expected = best(lambda trained=trained: loop(rows, subsamples, trained), repeats)
+            ours, _, (losses, trained) = best(lambda pool=pool: train_and_validate(pool, rows, subsamples), repeats)
+            theirs, _, expected = best(lambda trained=trained: loop(rows, subsamples, trained), repeats)
             np.testing.assert_allclose(losses, expected, atol=1e-8)
             yield f"KernelRidge loop, {name}", f"{theirs:.3f}", "1"
             yield f"pacbayes, {name}", f"{ours:.3f}", f"{theirs / ours:.1f}"
 
     title = f"{m} kernel ridge regressions on {r} of {n} rows, d = 40, trained and validated on all others"
-    show(f"ridge, {section}", title, ("", "seconds", "times faster"), measure(), recording=recording)
+    show(f"ridge, {section}", title, ("", "seconds", "times faster"), measure())
 
 
 def _waves(n: int, seed: int) -> Rows:
@@ -142,7 +128,7 @@ def mean_error(name: str, size: float, m: int, seed: int) -> float:
     return float(np.abs(predicted - y[test]).mean() / np.abs(np.median(rows[1]) - y[test]).mean())
 
 
-def sizes(repeats: int, recording: bool) -> None:
+def sizes(repeats: int) -> None:
     settings = [("200 of 41 rows", 41, 200), ("40 of 30%", 0.3, 40), ("20 of 50%", 0.5, 20), ("20 of 65%", 0.65, 20)]
     settings += [("8 of 80%", 0.8, 8), ("20 of 80% (default)", 0.8, 20), ("40 of 80%", 0.8, 40), ("20 of 90%", 0.9, 20)]
 
@@ -152,22 +138,21 @@ def sizes(repeats: int, recording: bool) -> None:
             yield title, *(f"{error:.3f}" for error in errors), f"{np.exp(np.mean(np.log(errors))):.4f}"
 
     title = f"Errors of weighted means of kernel ridge regressions, that of the median is 1, means of {repeats} samples"
-    show("ridge, sizes", title, ("", *PROBLEMS, "geometric mean"), measure(), recording=recording)
+    show("ridge, sizes", title, ("", *PROBLEMS, "geometric mean"), measure())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("part", nargs="?", choices=("speed", "large", "sizes"))
     parser.add_argument("--repeats", type=int, default=3)
-    add_record_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of KernelRidge, on matrices that it takes for singular
     if options.part in (None, "speed"):
-        compare("speed", 2000, 2000, 41, options.repeats, options.record)
+        compare("speed", 2000, 2000, 41, options.repeats)
     if options.part in (None, "large"):
-        compare("large", 1300, 20, 1040, options.repeats, options.record)
+        compare("large", 1300, 20, 1040, options.repeats)
     if options.part in (None, "sizes"):
-        sizes(options.repeats, options.record)
+        sizes(options.repeats)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
 """The rival: what a careful practitioner does without this library, recorded for `certificates.py`.
 
-    python benchmarks/rivals.py FOLDER RIVAL.jsonl [--groups paper others keel text large] [--splits 3]
-        [--only NAME ...]
-
 It tries CatBoost, LightGBM, extra trees, a random forest, logistic regression and three SVMs by 3-fold cross-validation
 on half of the training rows, trains the most accurate one on that half and takes the Clopper-Pearson bound on the other
 half. The same choice is also trained on all training rows, where nothing is proved.
@@ -13,20 +10,17 @@ processor seconds can be compared. FOLDER holds the paper's datasets; `problems.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import time
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 import numpy as np
 import pandas as pd
+from _comparison import record_rival
+from _results import Clock, make_parser
 from numpy.typing import NDArray
 from problems import Problem, groups, load
 from sklearn.calibration import CalibratedClassifierCV
@@ -61,7 +55,26 @@ def _text(X: pd.DataFrame) -> list[str]:
     return [name for name, dtype in X.dtypes.items() if dtype.kind not in "ifb"]
 
 
-class Boosting:
+class Learner:
+    """What predicts for data frames, once its `fit` has set `model`."""
+
+    model: Any
+
+    def prepared(self, X: pd.DataFrame) -> pd.DataFrame:
+        return X
+
+    @property
+    def classes_(self) -> Labels:
+        return np.asarray(self.model.classes_)
+
+    def predict(self, X: pd.DataFrame) -> Labels:
+        return np.ravel(self.model.predict(self.prepared(X)))
+
+    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:
+        return np.asarray(self.model.predict_proba(self.prepared(X)))
+
+
+class Boosting(Learner):
     """A boosting library with categories and missing values of its own: `make` gets the names of the text columns."""
 
     def __init__(self, make: Callable[[list[str]], Any], missing: str | None):
@@ -70,26 +83,16 @@ class Boosting:
 
     def fit(self, X: pd.DataFrame, y: Labels) -> Boosting:
         self.levels = {name: pd.CategoricalDtype(np.unique(X[name].dropna().astype(str))) for name in _text(X)}
-        self.model = self.make(list(self.levels)).fit(self._prepared(X), y)
+        self.model = self.make(list(self.levels)).fit(self.prepared(X), y)
         return self
 
-    @property
-    def classes_(self) -> Labels:
-        return np.asarray(self.model.classes_)
-
-    def _prepared(self, X: pd.DataFrame) -> pd.DataFrame:
+    def prepared(self, X: pd.DataFrame) -> pd.DataFrame:
         if self.missing is None:
             return X.astype(self.levels)
         return X.assign(**{name: X[name].fillna(self.missing).astype(str).astype(object) for name in self.levels})
 
-    def predict(self, X: pd.DataFrame) -> Labels:
-        return np.ravel(self.model.predict(self._prepared(X)))
 
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        return np.asarray(self.model.predict_proba(self._prepared(X)))
-
-
-class Encoded:
+class Encoded(Learner):
     """An estimator for numbers: gaps imputed and marked, numbers scaled, text one-hot or by target statistics."""
 
     def __init__(self, make: Callable[[], Any], seed: int, target_type: str = "auto"):
@@ -114,60 +117,57 @@ class Encoded:
         self.model = make_pipeline(transformer, self.make()).fit(X, y)
         return self
 
-    @property
-    def classes_(self) -> Labels:
-        return np.asarray(self.model.classes_)
 
-    def predict(self, X: pd.DataFrame) -> Labels:
-        return np.asarray(self.model.predict(X))
+class ScaledWidth:
+    """A support vector machine with a width in units of scikit-learn's "scale"."""
 
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        return np.asarray(self.model.predict_proba(X))
-
-
-class ScaledSVC(SVC):
-    """An SVM with a width in units of scikit-learn's "scale"."""
+    fixed: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, C: float, factor: float):
-        super().__init__(C=C, cache_size=1000)
+        super().__init__(C=C, cache_size=1000, **self.fixed)
         self.factor = factor
 
-    def fit(self, X: NDArray[np.float64], y: Labels) -> ScaledSVC:
+    def fit(self, X: NDArray[np.float64], y: Labels) -> Any:
         self.gamma = self.factor / (X.shape[1] * X.var())
         return super().fit(X, y)
 
 
-def learners(n: int, n_classes: int, seed: int) -> dict[str, Boosting | Encoded]:
+class ScaledSVC(ScaledWidth, SVC):
+    """A classifier."""
+
+
+# C, and the width, of the SVMs that are tried.
+SVMS = ((10.0, 0.2), (3.0, 1.0), (10.0, 4.0))
+
+
+def libraries(catboost: type, lightgbm: type, seed: int, *, simple: bool = False) -> dict[str, Learner]:
+    """Return CatBoost and LightGBM; with `simple`, without statistics of combined categories."""
+
+    def make_catboost(text: list[str]) -> Any:
+        # Statistics of combined categories take minutes a fit where there are many of them or several classes.
+        few = {"one_hot_max_size": 10, "max_ctr_complexity": 1} if simple or len(text) > 20 else {}
+        quiet = {"thread_count": 1, "verbose": 0, "allow_writing_files": False}
+        return catboost(iterations=1000, cat_features=text, random_seed=seed, **quiet, **few)
+
+    def make_lightgbm(text: list[str]) -> Any:
+        return lightgbm(n_estimators=300, learning_rate=0.05, n_jobs=1, random_state=seed, verbose=-1)
+
+    return {"catboost": Boosting(make_catboost, missing=""), "lightgbm": Boosting(make_lightgbm, missing=None)}
+
+
+def learners(n: int, n_classes: int, seed: int) -> dict[str, Learner]:
     """Return what a practitioner tries on `n` rows."""
     from catboost import CatBoostClassifier
     from lightgbm import LGBMClassifier
 
-    def catboost(text: list[str]) -> CatBoostClassifier:
-        # Statistics of combined categories take minutes a fit where there are many of them or several classes.
-        simple = {"one_hot_max_size": 10, "max_ctr_complexity": 1} if n_classes > 2 or len(text) > 20 else {}
-        return CatBoostClassifier(
-            iterations=1000,
-            cat_features=text,
-            thread_count=1,
-            random_seed=seed,
-            verbose=0,
-            allow_writing_files=False,
-            **simple,
-        )
-
-    def lightgbm(text: list[str]) -> LGBMClassifier:
-        return LGBMClassifier(n_estimators=300, learning_rate=0.05, n_jobs=1, random_state=seed, verbose=-1)
-
     trees = {"n_estimators": 300, "n_jobs": 1, "random_state": seed}
-    chosen: dict[str, Boosting | Encoded] = {
-        "catboost": Boosting(catboost, missing=""),
-        "lightgbm": Boosting(lightgbm, missing=None),
+    chosen = libraries(CatBoostClassifier, LGBMClassifier, seed, simple=n_classes > 2) | {
         "extra trees": Encoded(lambda: ExtraTreesClassifier(**trees), seed),
         "random forest": Encoded(lambda: RandomForestClassifier(**trees), seed),
         "logistic regression": Encoded(lambda: LogisticRegression(max_iter=1000), seed),
     }
     if n <= MOST_SVM:
-        for C, factor in ((10.0, 0.2), (3.0, 1.0), (10.0, 4.0)):
+        for C, factor in SVMS:
             chosen[f"svm C={C:g} gamma={factor:g}"] = Encoded(partial(ScaledSVC, C, factor), seed)
     return chosen
 
@@ -187,7 +187,7 @@ def scores(shares: NDArray[np.float64], classes: NDArray[Any], y: NDArray[Any]) 
 
 
 def probability_scores(
-    model: Boosting | Encoded, table: pd.DataFrame, y: NDArray[np.str_], train: Rows, test: Rows
+    model: Learner, table: pd.DataFrame, y: NDArray[np.str_], train: Rows, test: Rows
 ) -> dict[str, float]:
     """Scores on the test rows of a model fitted on the training rows; an SVM is calibrated for it (Platt)."""
     if isinstance(model, Encoded) and isinstance(model.model[-1], SVC):
@@ -199,158 +199,59 @@ def probability_scores(
     return scores(model.predict_proba(table.iloc[test]), model.classes_, y[test])
 
 
-class Clock:
-    """Processor and wall seconds since it was made."""
+def practise(
+    problem: Problem,
+    seed: int,
+    learners: Callable[[], dict[str, Learner]],
+    make_folds: Callable[..., Any],
+    loss: Callable[[Any, Any], float],
+) -> tuple[pd.DataFrame, Learner, Learner, dict[str, Any]]:
+    """Choose by cross-validation on half of the training rows, and train the choice on that half, and on all.
 
-    def __init__(self) -> None:
-        self.start = time.process_time(), time.perf_counter()
-
-    def read(self) -> tuple[float, float]:
-        return time.process_time() - self.start[0], time.perf_counter() - self.start[1]
-
-
-def search(X: pd.DataFrame, y: NDArray[np.str_], n_classes: int, seed: int) -> tuple[str, dict[str, list[float]]]:
-    """Cross-validate all learners: the most accurate one, and accuracy and processor seconds of each."""
-    folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y))
-    found = {}
-    for name, learner in learners(y.size, n_classes, seed).items():
-        clock, right = Clock(), 0
-        for train, test in folds:
-            right += int(np.sum(learner.fit(X.iloc[train], y[train]).predict(X.iloc[test]) == y[test]))
-        found[name] = [right / y.size, clock.read()[0]]
-    return max(found, key=lambda name: found[name][0]), found
+    Returns the table, both models, and the choice with the seconds that it took. `loss` is summed over rows.
+    """
+    train, _ = problem.split(seed)
+    table = problem.X if isinstance(problem.X, pd.DataFrame) else pd.DataFrame(problem.X).add_prefix("f")
+    half = train[: train.size // 2]
+    X, y = table.iloc[half], problem.y[half]
+    search, found = Clock(), {}
+    folds = list(make_folds(FOLDS, shuffle=True, random_state=seed).split(X, y))
+    for name, learner in learners().items():
+        clock, total = Clock(), 0.0
+        for inner, test in folds:
+            total += float(loss(learner.fit(X.iloc[inner], y[inner]).predict(X.iloc[test]), y[test]))
+        found[name] = [total / y.size, clock.read()[0]]
+    choice = min(found, key=lambda name: found[name][0])
+    on_half = learners()[choice].fit(X, y)
+    search_cpu, search_wall = search.read()
+    clock = Clock()
+    on_all = learners()[choice].fit(table.iloc[train], problem.y[train])
+    seconds = {"search_cpu": search_cpu, "search_wall": search_wall, "all_cpu": clock.read()[0]}
+    return table, on_half, on_all, {"choice": choice, **seconds, "cross_validation": found}
 
 
 def rival(problem: Problem, seed: int) -> dict[str, Any]:
     """Return all figures of the rival on one split."""
-    train, test = problem.split(seed)
-    table = problem.X if isinstance(problem.X, pd.DataFrame) else pd.DataFrame(problem.X).add_prefix("f")
-    half, rest = train[: train.size // 2], train[train.size // 2 :]
-    n_classes = np.unique(problem.y[train]).size
-
-    clock = Clock()
-    choice, found = search(table.iloc[half], problem.y[half], n_classes, seed)
-    model = learners(half.size, n_classes, seed)[choice].fit(table.iloc[half], problem.y[half])
-    search_cpu, search_wall = clock.read()
-    errors = int(np.sum(model.predict(table.iloc[rest]) != problem.y[rest]))
-    loss_half = float(np.mean(model.predict(table.iloc[test]) != problem.y[test]))
-
-    clock = Clock()
-    model = learners(half.size, n_classes, seed)[choice].fit(table.iloc[train], problem.y[train])
-    all_cpu, _ = clock.read()
-    loss_all = float(np.mean(model.predict(table.iloc[test]) != problem.y[test]))
-    return {
-        "choice": choice,
+    (train, test), y = problem.split(seed), problem.y
+    rest, n_classes = train[train.size // 2 :], np.unique(y[train]).size
+    table, on_half, on_all, figures = practise(
+        problem,
+        seed,
+        lambda: learners(train.size // 2, n_classes, seed),
+        StratifiedKFold,
+        lambda predicted, truth: np.sum(predicted != truth),
+    )
+    errors = int(np.sum(on_half.predict(table.iloc[rest]) != y[rest]))
+    losses = [float(np.mean(model.predict(table.iloc[test]) != y[test])) for model in (on_half, on_all)]
+    return figures | {
         "bound": float(clopper_pearson(errors, rest.size, DELTA)),
         "errors": errors,
         "n_rest": rest.size,
-        "loss_half": loss_half,
-        "loss_all": loss_all,
-        **probability_scores(model, table, problem.y, train, test),
-        "search_cpu": search_cpu,
-        "search_wall": search_wall,
-        "all_cpu": all_cpu,
-        "catboost_all_cpu": all_cpu if choice == "catboost" else None,
-        "cross_validation": found,
+        "loss_half": losses[0],
+        "loss_all": losses[1],
+        **probability_scores(on_all, table, y, train, test),
     }
-
-
-# ---------------------------------------------------------------------------------------------------
-# Running
-# ---------------------------------------------------------------------------------------------------
-
-KEY = ("group", "problem", "split", "n")
-MODEL_KEY = ("label", "settings", *KEY)
-
-
-def read_results(path: Path, key: tuple[str, ...] = KEY) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Results in a file of JSON lines, by their key."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    results = map(json.loads, lines)
-    return {tuple(result[name] for name in key): result for result in results}
-
-
-def jobs(chosen: list[str], splits: int = 3) -> Iterator[tuple[str, str, int]]:
-    """Group, problem and split: split by split, two more of the paper's; large tables last."""
-    small = [(group, name) for group in chosen if group != "large" for name in groups()[group]]
-    for split in range(splits):
-        yield from ((*job, split) for job in small)
-    for split in range(splits, splits + 2):
-        yield from ((*job, split) for job in small if job[0] == "paper")
-    for split in range(splits):
-        yield from (("large", name, split) for name in groups()["large"] if "large" in chosen)
-
-
-def read_comparison(
-    arguments: argparse.Namespace, todo: Collection[tuple[str, str, int]]
-) -> tuple[dict[Any, Any], dict[str, dict[Any, Any]], dict[tuple[str, str], list[Any]]]:
-    """Return results of the rival, those of each setting of ours, and the splits of each dataset that all have."""
-    rival, found = read_results(arguments.rival), read_results(arguments.models, MODEL_KEY)
-    models = {
-        settings: {key[2:]: result for key, result in found.items() if key[:2] == (arguments.label, settings)}
-        for settings in arguments.settings
-    }
-    datasets: dict[tuple[str, str], list[Any]] = {}
-    for key in sorted(set(rival).intersection(*models.values())):
-        if key[:3] in todo:
-            datasets.setdefault(key[:2], []).append(key)
-    return rival, models, datasets
-
-
-def table_by_dataset(
-    keys: Sequence[Sequence[Any]],
-    rival: dict[Any, Any],
-    methods: dict[str, dict[str, list[NDArray[Any]]]],
-    digits: dict[str, int],
-    write: Callable[[NDArray[Any], int], str],
-) -> list[list[str]]:
-    """Return columns and rows of a table by dataset: some figures of its splits, written with so many digits."""
-    table = [["", "n", "splits", "rival's choices"]]
-    for some in keys:
-        choices = sorted({str(rival[key]["choice"]).split(" C=")[0] for key in some})
-        table.append([some[0][1], str(some[0][3]), str(len(some)), ", ".join(choices)])
-    for figure, count in digits.items():
-        for name, method in methods.items():
-            if figure in method:
-                cells = [f"{figure}: {name}", *(write(values, count) for values in method[figure])]
-                table = [[*row, cell] for row, cell in zip(table, cells, strict=True)]
-    return table
-
-
-def keep_results(
-    todo: Iterable[tuple[str, str, int]],
-    arguments: argparse.Namespace,
-    load: Callable[[str], Problem],
-    rival: Callable[[Problem, int], dict[str, Any]],
-    shown: Sequence[str],
-) -> None:
-    """Let a rival do what is not in its file of results yet, and show some figures of each."""
-    for group, name, split in todo:
-        if arguments.only is not None and name not in arguments.only:
-            continue
-        problem = load(name)
-        key = (group, name, split, problem.n)
-        if key in read_results(arguments.results):
-            continue
-        result = dict(zip(KEY, key, strict=True)) | rival(problem, split)
-        with open(arguments.results, "a") as file:
-            file.write(json.dumps(result) + "\n")
-        figures = " ".join(f"{result[figure]:.4g}" for figure in shown)
-        print(*key, result["choice"], f"{figures} {result['search_cpu']:.1f} s", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--groups", nargs="+", choices=list(groups()), default=list(groups()))
-    parser.add_argument("--splits", type=int, default=3, help="of each dataset; the paper's have two more")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these datasets of the groups alone")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    todo = jobs(arguments.groups, arguments.splits)
-    keep_results(todo, arguments, lambda name: load(name, arguments.folder), rival, ("bound", "loss_all"))
 
 
 if __name__ == "__main__":
-    main()
+    record_rival(make_parser(__doc__, folder=True), groups(), load, rival)

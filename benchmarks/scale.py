@@ -1,8 +1,5 @@
 """Racing against validating everyone, and what it makes possible: a million points, a hundred thousand SVMs.
 
-    python benchmarks/scale.py [FOLDER] [--only defaults | pools | waveform | rivals | million | trees] [--splits 3]
-        [--record]
-
 FOLDER holds the paper's datasets, as in `certificates.py`; without it, their parts are left out. Seconds are the best
 of several runs in one process, of the wall clock and of the processor (all threads together): on a machine that does
 something else as well, compare the latter. "Lost" is the posterior weight, in a fit that validates everyone, of what
@@ -12,37 +9,20 @@ the race dropped.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
-from engine import JOBS, one_by_one, waveforms
+from _results import best, in_fresh_process, make_parser, show
+from engine import JOBS, waveforms
 from problems import load
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pacbayes import PACBayesClassifier
 from pacbayes.datasets import NAMES
-from pacbayes.paper.experiments import cross_validated_svm
 from pacbayes.pools import EstimatorPool, RBFSVMPool
-
-
-def measure(task: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
-    """Shortest times of several runs, by the wall clock and of the processor, and what the last gave."""
-    wall, cpu = [], []
-    for _ in range(repeats):
-        start, used = time.perf_counter(), time.process_time()
-        result = task()
-        wall.append(time.perf_counter() - start)
-        cpu.append(time.process_time() - used)
-    return min(wall), min(cpu), result
 
 
 def fit(X: np.ndarray, y: np.ndarray, pool: Any = None, **settings: Any) -> PACBayesClassifier:
@@ -56,19 +36,8 @@ def kernel_share(vote: Any) -> float:
 
 
 COLUMNS = (
-    "",
-    "s, racing",
-    "s, all",
-    "times",
-    "processor",
-    "kernel values",
-    "trained",
-    "lost",
-    "bound",
-    "difference",
-    "labels",
-    "test loss",
-    "difference",
+    *("", "s, racing", "s, all", "times", "processor", "kernel values", "trained", "lost"),
+    *("bound", "difference", "labels", "test loss", "difference"),
 )
 Row = tuple[object, ...]
 
@@ -78,8 +47,8 @@ def compare(
 ) -> tuple[Row, list[float]]:
     """Fit with and without racing; return a row of the table, and times and differences as numbers."""
     X, y, X_test, y_test = problem
-    wall, cpu, raced = measure(lambda: fit(X, y, pool, racing=racing, **settings), repeats)
-    wall_all, cpu_all, everyone = measure(lambda: fit(X, y, pool, racing=False, **settings), repeats)
+    cpu, wall, raced = best(lambda: fit(X, y, pool, racing=racing, **settings), repeats)
+    cpu_all, wall_all, everyone = best(lambda: fit(X, y, pool, racing=False, **settings), repeats)
     lost = max(
         float(full.posterior[np.isnan(vote.losses)].sum())
         for vote, full in zip(raced.votes_, everyone.votes_, strict=True)
@@ -116,7 +85,7 @@ def defaults(arguments: argparse.Namespace) -> None:
     for racing, what in ((True, "the default"), ("training", "kinds that lose are not trained")):
         title = f"The default fit, racing={racing!r} ({what}) against racing=False"
         rows = compare_defaults(arguments, racing)
-        show(f"scale, defaults, {racing}", title, COLUMNS, rows, recording=arguments.record)
+        show(f"scale, defaults, {racing}", title, COLUMNS, rows)
 
 
 def compare_defaults(arguments: argparse.Namespace, racing: bool | str) -> Iterator[Row]:
@@ -142,7 +111,7 @@ def compare_defaults(arguments: argparse.Namespace, racing: bool | str) -> Itera
 
 def pools(arguments: argparse.Namespace) -> None:
     title = "One pool of the paper's size, m = n, r = d + 1, all rows"
-    show("scale, pools", title, COLUMNS, compare_pools(arguments), recording=arguments.record)
+    show("scale, pools", title, COLUMNS, compare_pools(arguments))
 
 
 def compare_pools(arguments: argparse.Namespace) -> Iterator[Row]:
@@ -156,61 +125,28 @@ def waveform(arguments: argparse.Namespace) -> None:
     data = (*waveforms(100_000), *waveforms(4000, seed=1))
     settings = {"n_hypotheses": 5000, "subsample_size": 41, "holdout": None}
     row, _ = compare("waveform", data, RBFSVMPool(scaler=None), 1, **settings)
-    show("scale, waveform", "Waveform, n = 100,000, m = 5000, r = 41", COLUMNS, [row], recording=arguments.record)
-
-
-def rivals(arguments: argparse.Namespace) -> None:
-    n, m, r = 2000, 2000, 41
-    title, columns = f"n = {n}, d = 40, r = {r}, m = {m}", ("", "seconds", "ratio", "processor", "ratio")
-    show("scale, rivals", title, columns, time_rivals(n, m, r), recording=arguments.record)
-
-
-def time_rivals(n: int, m: int, r: int) -> Iterator[Row]:
-    X, y = waveforms(n)
-    settings = {"n_hypotheses": m, "subsample_size": r, "holdout": None}
-    unscaled, scaled = RBFSVMPool(scaler=None), RBFSVMPool(scaler="minmax")
-    model = fit(X, y, unscaled, **settings)
-    points = waveforms(2000, seed=1)[0]
-    tasks: list[tuple[str, Callable[[], Any]]] = [
-        ("pacbayes, racing", lambda: fit(X, y, unscaled, **settings)),
-        ("pacbayes, racing=False", lambda: fit(X, y, unscaled, racing=False, **settings)),
-        ("pacbayes, scaled by subsample", lambda: fit(X, y, scaled, **settings)),
-        ("pacbayes, all defaults (two votes, r to 1040)", lambda: fit(X, y)),
-        ("pacbayes, all defaults, racing='training'", lambda: fit(X, y, racing="training")),
-        ("SVC loop", lambda: one_by_one(SVC, X, y, m, r)),
-        (f"cross-validated SVM, n_jobs={JOBS}", lambda: cross_validated_svm(X, y, JOBS)),
-        ("predict 2000 points", lambda: model.predict(points)),
-        ("predict_proba 2000 points", lambda: model.predict_proba(points)),
-    ]
-    reference = None
-    for name, task in tasks:
-        wall, cpu, _ = measure(task, 5 if name.startswith("p") else 1)
-        reference = reference or (wall, cpu)
-        yield name, f"{wall:.4f}", f"{wall / reference[0]:.1f}", f"{cpu:.4f}", f"{cpu / reference[1]:.1f}"
+    show("scale, waveform", "Waveform, n = 100,000, m = 5000, r = 41", COLUMNS, [row])
 
 
 def million(arguments: argparse.Namespace) -> None:
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import scale; scale.one_million()"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     columns = ("seconds", "processor", "kernel values", "validated in full", "peak GiB", "bound")
     title = "n = 1,000,000, m = 100,000, d = 40, r = 41, in a fresh process"
-    show("scale, million", title, columns, [json.loads(done.stdout)], recording=arguments.record)
+    show("scale, million", title, columns, [in_fresh_process("scale", "one_million()")])
 
 
-def one_million(n: int = 1_000_000, m: int = 100_000) -> None:
-    """Fit in this process and print a row of the table as JSON."""
+def one_million(n: int = 1_000_000, m: int = 100_000) -> list[object]:
+    """Fit in this process and return a row of the table."""
     X, y = waveforms(n)
     settings = {"n_hypotheses": m, "subsample_size": 41, "holdout": None}
-    wall, cpu, model = measure(lambda: fit(X, y, RBFSVMPool(scaler=None), **settings), 1)
+    cpu, wall, model = best(lambda: fit(X, y, RBFSVMPool(scaler=None), **settings), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     share, full = kernel_share(model.votes_[0]), int(np.count_nonzero(~np.isnan(model.losses_)))
-    row = [f"{wall:.1f}", f"{cpu:.1f}", f"{share:.2%}", full, f"{peak:.2f}", f"{model.certificate_.bound:.4f}"]
-    print(json.dumps(row))
+    return [f"{wall:.1f}", f"{cpu:.1f}", f"{share:.2%}", full, f"{peak:.2f}", f"{model.certificate_.bound:.4f}"]
 
 
 def trees(arguments: argparse.Namespace) -> None:
     title = "Trees of a random forest (EstimatorPool), n = 20,000, m = 500"
-    show("scale, trees", title, COLUMNS, compare_trees(), recording=arguments.record)
+    show("scale, trees", title, COLUMNS, compare_trees())
 
 
 def compare_trees() -> Iterator[Row]:
@@ -221,16 +157,14 @@ def compare_trees() -> Iterator[Row]:
     yield compare("r = 41 to 1000", data, EstimatorPool(tree), 1, subsample_size=[41, 200, 1000], **settings)[0]
 
 
-PARTS = (defaults, pools, waveform, rivals, million, trees)
+PARTS = (defaults, pools, waveform, million, trees)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, splits=3)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--only", choices=[part.__name__ for part in PARTS])
-    parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3)
-    add_record_option(parser)
     arguments = parser.parse_args()
     for part in PARTS:
         if arguments.only in (None, part.__name__) and (arguments.folder or part not in (defaults, pools)):

@@ -1,18 +1,16 @@
 """What the paper does not say: how its tables depend on C, and on the scaling of the features.
 
-    python benchmarks/soft_margin.py FOLDER [--splits 4] [--record]
-
 FOLDER holds the original files of the datasets. For every C: the largest m that Theorem var guarantees, the number of
 hypotheses that hold half of the posterior mass, the test loss of the vote and the bound, means over splits.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import make_parser, show
 
 from pacbayes import datasets
 from pacbayes.paper import aggregation
@@ -23,7 +21,7 @@ from pacbayes.paper.tables import HALF_MASS, LARGEST_GUARANTEED_M, TITLES
 COLUMNS = ("", "features", "C", "largest m (paper)", "half the mass (paper)", "vote", "bound")
 
 
-def measure(folder: str, splits: int) -> Iterator[tuple[str, ...]]:
+def measure(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
     """Yield a row for each dataset, way to scale and C."""
     for name in datasets.NAMES:
         scaled = load_sample(name, folder)
@@ -47,13 +45,9 @@ def measure(folder: str, splits: int) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder")
-    parser.add_argument("--splits", type=int, default=4)
-    add_record_option(parser)
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__, folder=True, splits=4).parse_args()
     rows = measure(arguments.folder, arguments.splits)
-    show("soft margin", "The paper's tables by C and scaling", COLUMNS, rows, recording=arguments.record)
+    show("soft margin", "The paper's tables by C and scaling", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
 """Rows larger than the memory: 20,000,000 x 30 in Parquet files, one machine, and how time and memory grow.
 
-    python benchmarks/sources.py FOLDER [--millions 1.25 2.5 5 10 20] [--hypotheses 500] [--jobs 2] [--cluster]
-        [--record]
-
 Files are made under FOLDER (2.4 GB for 20 million rows) unless they are there. Each fit and each prediction runs in a
 process of its own, whose peak memory is what the system says. "Reading" is the time that workers spend in reading and
 decoding rows, as a share of the time of all workers. With --cluster, a local Dask cluster of as many processes does the
@@ -12,32 +9,30 @@ work, the processor time and the peak are those of the process that asks, and wh
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import add_record_option, show
+from _results import Clock, in_fresh_process, make_parser, show
 
 FEATURES = 30
 _FILE_ROWS, _GROUP_ROWS = 1_250_000, 125_000
-COLUMNS = ("rows", "fit, s", "processor, s", "reading", "peak, GiB", "predict, s", "reading", "peak, GiB", "bound")
-# How each figure of a run is written, in the order of the columns.
-FORMS = {
+# The columns: figures of a run, and how they are written.
+COLUMNS = {
     "rows": "{:,}",
-    "fit": "{:.1f}",
-    "processor": "{:.1f}",
-    "reading": "{:.0%}",
-    "peak": "{:.2f}",
-    "predict": "{:.1f}",
-    "predict reading": "{:.0%}",
-    "peak after predict": "{:.2f}",
+    "fit, s": "{:.1f}",
+    "fit, processor, s": "{:.1f}",
+    "fit, reading": "{:.0%}",
+    "fit, peak GiB": "{:.2f}",
+    "predict, s": "{:.1f}",
+    "predict, reading": "{:.0%}",
+    "predict, peak GiB": "{:.2f}",
     "bound": "{:.5f}",
 }
+# Those that grow with the rows.
+GROWING = ("fit, s", "fit, processor, s", "fit, peak GiB", "predict, s", "predict, peak GiB")
 
 
 def problem(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,38 +81,30 @@ def time_reading() -> list[float]:
     return spent
 
 
-def count_bytes() -> dict[str, int]:
-    """Make the cluster count what it is sent: what tasks share, and the tasks."""
+def count_bytes() -> list[int]:
+    """Make the cluster count the bytes that it is sent: what tasks share, and the tasks."""
     import pickle
 
     from pacbayes.fitting import _workers
 
-    sent = {"tasks": 0, "shared": 0, "number": 0}
-    run = _workers.run_on_cluster
+    sent, run = [0], _workers.run_on_cluster
 
     def counted(client: Any, function: Any, common: Any, tasks: Any, name: str) -> Iterator[Any]:
-        sent["shared"] += len(pickle.dumps(common))
-        sent["tasks"] += sum(len(pickle.dumps(task)) for task in tasks)
-        sent["number"] += len(tasks)
+        sent[0] += len(pickle.dumps(common)) + sum(len(pickle.dumps(task)) for task in tasks)
         return run(client, function, common, tasks, name)
 
     _workers.run_on_cluster = counted
     return sent
 
 
-def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> None:
+def run_on_cluster(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
     """Fit and predict on a local cluster."""
     from distributed import Client, LocalCluster
 
     with LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         sent = count_bytes()
         figures = fit_and_predict(folder, n, m, jobs)
-        print(json.dumps(figures | {"sent": (sent["shared"] + sent["tasks"]) / 2**20}), flush=True)
-
-
-def run_once(folder: Path, n: int, m: int, jobs: int) -> None:
-    """Fit and predict in this process, and print figures as JSON."""
-    print(json.dumps(fit_and_predict(folder, n, m, jobs)), flush=True)
+        return figures | {"sent, MiB": sent[0] / 2**20}
 
 
 def fit_and_predict(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
@@ -140,79 +127,51 @@ def fit_and_predict(folder: Path, n: int, m: int, jobs: int) -> dict[str, Any]:
     pattern = str(chosen / "*.parquet")
     spent = time_reading()
     model = PACBayesClassifier(RBFSVMPool(), n_hypotheses=m, n_jobs=jobs, random_state=0, verbose=1)
-    start, used = time.perf_counter(), time.process_time()
+    clock = Clock()
     model.fit(pattern, "label")
-    fitted, cpu, reading = time.perf_counter() - start, time.process_time() - used, spent[0]
-    fit_peak = peak()
-    spent[0], start = 0.0, time.perf_counter()
-    n_predicted = sum(labels.size for labels in model.predict_batches(pattern))
-    predicted = time.perf_counter() - start
-    return {
-        "rows": n,
-        "fit": fitted,
-        "processor": cpu,
-        "reading": reading / (fitted * jobs),
-        "peak": fit_peak,
-        "predict": predicted,
-        "predict reading": spent[0] / (predicted * jobs),
-        "peak after predict": peak(),
-        "predicted": n_predicted,
-        "bound": model.certificate_.bound,
-        "full": [int(np.count_nonzero(~np.isnan(vote.losses))) for vote in model.votes_],
-        "kernel values": [float((vote.seen * vote.subsamples.sizes).sum()) for vote in model.votes_],
-    }
-
-
-def exponent(rows: list[float], values: list[float]) -> float:
-    """Slope of a straight line through the logarithms."""
-    return float(np.polyfit(np.log(rows), np.log(values), 1)[0])
+    cpu, fitted = clock.read()
+    figures = {"rows": n, "fit, s": fitted, "fit, processor, s": cpu, "fit, reading": spent[0] / (fitted * jobs)}
+    figures |= {"fit, peak GiB": peak(), "bound": model.certificate_.bound}
+    spent[0], clock = 0.0, Clock()
+    for _ in model.predict_batches(pattern):
+        pass
+    predicted = clock.read()[1]
+    reading = spent[0] / (predicted * jobs)
+    return figures | {"predict, s": predicted, "predict, reading": reading, "predict, peak GiB": peak()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser = make_parser(__doc__, folder=True)
     parser.add_argument("--millions", type=float, nargs="+", default=[1.25, 2.5, 5, 10, 20])
     parser.add_argument("--hypotheses", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cluster", action="store_true")
-    parser.add_argument("--once", action="store_true")
-    add_record_option(parser)
     arguments = parser.parse_args()
-    sizes = [int(million * 1e6) for million in arguments.millions]
-    make_files(arguments.folder, max(sizes))
-    if arguments.once:
-        run = run_on_cluster if arguments.cluster else run_once
-        run(arguments.folder, sizes[0], arguments.hypotheses, arguments.jobs)
-        return
+    make_files(arguments.folder, int(max(arguments.millions) * 1e6))
     where = "on a local cluster" if arguments.cluster else "in one process"
     title = f"Parquet files, {FEATURES} columns, {arguments.hypotheses} hypotheses per vote, {where}"
-    columns = (*COLUMNS, "sent, MiB") if arguments.cluster else COLUMNS
+    columns = COLUMNS | ({"sent, MiB": "{:.1f}"} if arguments.cluster else {})
     section = "sources, cluster" if arguments.cluster else "sources"
-    show(section, title, columns, measure(arguments), recording=arguments.record)
+    show(section, title, [*columns], measure(arguments, columns))
 
 
-def measure(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+def measure(arguments: argparse.Namespace, columns: dict[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield the figures of each number of rows, in a process of its own; the last row has the exponents of growth."""
-    forms = FORMS | {"sent": "{:.1f}"} if arguments.cluster else FORMS
     results = []
     for million in arguments.millions:
-        command = [sys.executable, __file__, str(arguments.folder), "--once", "--millions", str(million)]
-        command += ["--hypotheses", str(arguments.hypotheses), "--jobs", str(arguments.jobs)]
-        command += ["--cluster"] if arguments.cluster else []
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        one = json.loads(printed.splitlines()[-1])
+        run = "run_on_cluster" if arguments.cluster else "fit_and_predict"
+        settings = f"{int(million * 1e6)}, {arguments.hypotheses}, {arguments.jobs}"
+        one = in_fresh_process("sources", f"{run}(sources.Path({str(arguments.folder)!r}), {settings})")
         results.append(one)
-        yield tuple(form.format(one[key]) for key, form in forms.items())
+        yield tuple(form.format(one[column]) for column, form in columns.items())
     if len(results) > 1:
-        rows = [one["rows"] for one in results]
-        growing = ("fit", "processor", "peak", "predict", "peak after predict")
-        yield (
-            "exponent",
-            *(
-                f"{exponent(rows, [one[key] for one in results]):.2f}" if key in growing else ""
-                for key in list(forms)[1:]
-            ),
-        )
+        rows, *others = columns
+        slopes = {
+            # Of a straight line through the logarithms.
+            column: np.polyfit(np.log([one[rows] for one in results]), np.log([one[column] for one in results]), 1)[0]
+            for column in GROWING
+        }
+        yield "exponent", *(f"{slopes[column]:.2f}" if column in slopes else "" for column in others)
 
 
 if __name__ == "__main__":

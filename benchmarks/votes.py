@@ -1,7 +1,5 @@
 """Bounds on the weighted majority vote, on the paper's datasets.
 
-    python benchmarks/votes.py FOLDER [--splits 3] [--flatness 0.25] [--only NAME ...] [--record]
-
 FOLDER and sizes as in benchmarks/certificates.py; all other points, 20000 at most, are the unlabelled ones (for the
 column "test loss", labelled). The fit is that of ``holdout=None``. The weights of the vote are the posterior's, or with
 --flatness F proportional to exp(-F n (b_h - min b)) for the bounds b_h below. Columns, all for delta = 0.05:
@@ -18,13 +16,10 @@ column "test loss", labelled). The fit is that of ``holdout=None``. The weights 
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _results import add_record_option, show
+from _results import Clock, make_parser, show, with_mean
 from problems import load
 
 from pacbayes import PACBayesClassifier, bounds, votes
@@ -89,7 +84,7 @@ def certify(
     }
 
 
-def run(name: str, folder: Path, splits: int, flatness: float | None) -> dict[str, float]:
+def run(name: str, folder: Path, splits: int, flatness: float | None) -> np.ndarray:
     """Means over splits of test loss, bounds and seconds."""
     problem = load(name, folder)
     X, y = problem.X, problem.y
@@ -99,34 +94,20 @@ def run(name: str, folder: Path, splits: int, flatness: float | None) -> dict[st
         model = PACBayesClassifier(RBFSVMPool(), holdout=None, random_state=split, n_jobs=2).fit(X[train], y[train])
         known = np.searchsorted(model.classes_, model.predict_hypotheses(X[train]))
         new = np.searchsorted(model.classes_, model.predict_hypotheses(X[rest]))
-        start = time.perf_counter()
+        clock = Clock()
         row = certify(model, known, new, np.searchsorted(model.classes_, y[rest]), flatness)
-        rows.append({**row, "seconds": time.perf_counter() - start})
-    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-
-
-def measure(names: list[str], folder: Path, splits: int, flatness: float | None) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each dataset, and their mean."""
-    results = []
-    for name in names:
-        row = run(name, folder, splits, flatness)
-        results.append([row[column] for column in COLUMNS])
-        yield name, *(f"{value:.4f}" for value in results[-1])
-    yield "mean", *(f"{value:.4f}" for value in np.mean(results, axis=0))
+        rows.append([*row.values(), clock.read()[1]])
+    return np.mean(rows, axis=0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--splits", type=int, default=3)
+    parser = make_parser(__doc__, folder=True, splits=3, only=NAMES)
     parser.add_argument("--flatness", type=float)
-    parser.add_argument("--only", nargs="+", default=list(NAMES))
-    add_record_option(parser)
     arguments = parser.parse_args()
-    rows = measure(arguments.only, arguments.folder, arguments.splits, arguments.flatness)
+    rows = ((name, run(name, arguments.folder, arguments.splits, arguments.flatness)) for name in arguments.only)
     weights = "the posterior's" if arguments.flatness is None else f"flatness {arguments.flatness:g}"
     title = f"Bounds on the majority vote, weights: {weights}"
-    show(f"votes, {weights}", title, ("", *COLUMNS), rows, recording=arguments.record)
+    show(f"votes, {weights}", title, ("", *COLUMNS), with_mean(rows))
 
 
 if __name__ == "__main__":

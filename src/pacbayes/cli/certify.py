@@ -63,18 +63,19 @@ def certify(
     weights_estimated
         The weights are estimates: the certificate is not strict then.
     """
-    if model is not None and (n, n_max, column) != (None, None, None):
-        raise usage_error("--n, --n-max and --column belong to a file of losses, not to --model")
-    if model is None and (held_out or groups or weights or max_weight is not None or weights_estimated):
-        raise usage_error("--held-out, --groups, --weights, --max-weight and --weights-estimated belong to --model")
-    if model is None and n is None:
-        raise usage_error("--n is needed: the number of points that each loss was measured on")
     if model is not None:
+        if (n, n_max, column) != (None, None, None):
+            raise usage_error("--n, --n-max and --column belong to a file of losses, not to --model")
         check_model_exists(model)
+    elif held_out or groups or weights or max_weight is not None or weights_estimated:
+        raise usage_error("--held-out, --groups, --weights, --max-weight and --weights-estimated belong to --model")
+    elif n is None:
+        raise usage_error("--n is needed: the number of points that each loss was measured on")
     check_exists(data)
     if output is not None:
-        inputs = [data] if model is None else [model, data]
-        check_output(output, inputs, "the certificate must go to a file of its own")
+        check_output(
+            output, [data, *([] if model is None else [model])], "the certificate must go to a file of its own"
+        )
     if model is None:
         losses = io.read_losses(data, column, **options.limit())
         settings: dict[str, Any] = {"n": n, "n_max": n_max, "delta": delta, "objective": str(objective)}

@@ -98,14 +98,9 @@ def predict(
                 f"{output.with_suffix('.csv')}"
             )
     fitted, schema = options.load_with_schema(model)
-    if max_error is not None and schema.task == "regression":
-        raise usage_error("--max-error is not for models that predict numbers: --coverage adds intervals")
-    if probabilities:
-        _check_probabilities(fitted, schema)
     parquet = output is not None and is_parquet(output)
     columns = None if all_columns else id or ()
-    kind = Numbers if schema.task == "regression" else Predictions
-    predictions = kind(fitted, schema, columns, escape_formulas, parquet, max_error, coverage, probabilities)
+    predictions = Predictions(fitted, schema, columns, escape_formulas, parquet, max_error, coverage, probabilities)
     several = data.is_dir() or not (data.exists() or str(data) == "-")
     if output is not None and not held_out and data.is_file():
         stream = stream or data.stat().st_size > (options.max_bytes or io.MAX_TABLE_BYTES)
@@ -151,22 +146,9 @@ def predict(
         print_lines(f"{format_count(predictions.n_rows, 'prediction')}  {output}")
 
 
-def _check_probabilities(model: Any, schema: io.Schema) -> None:
-    """Refuse to write probabilities that a model does not have."""
-    if schema.task == "regression":
-        raise usage_error("--probabilities is not for models that predict numbers: --coverage adds intervals")
-    if model.certificate_.calibration is None:
-        raise usage_error(
-            "--probabilities: this model has shares of the vote only, since no rows of its training calibrated them"
-        )
-
-
 @dataclass
 class Predictions:
-    """Predictions for rows that come in one batch or in several, and what there is to say about all of them.
-
-    Of classes; `Numbers` are those of numbers.
-    """
+    """Predictions for rows that come in one batch or in several, and what there is to say about all of them."""
 
     model: Any
     schema: io.Schema
@@ -180,32 +162,52 @@ class Predictions:
     def __post_init__(self) -> None:
         self.n_rows = 0
         self._classes: list[Any] = self.model.fitted_votes_.task.classes.tolist()
-        self._shares = [f"share_{name}" for name in self._classes]
-        self._probabilities = [f"probability_{name}" for name in self._classes] if self.probabilities else []
-        self._sets = [] if self.coverage is None else [f"set_{name}" for name in self._classes]
+        # What is predicted besides, as JSON calls it: its columns, and what computes them.
+        self._answers: dict[str, tuple[list[str], Callable[[SampleRows], Any]]] = {}
+        if self.schema.task == "regression":
+            self._add_intervals()
+        else:
+            self._add_classes()
+        self._predicted = ["prediction", *(name for names, _ in self._answers.values() for name in names)]
         self._n_predicted = self._n_unanswered = 0
-        self._check_proofs()
         self._formulas = dict.fromkeys(filter(_is_formula, self._classes))
         self._unknown: dict[str, bool] = {}
         self._gaps: Counter[str] = Counter()
         self._outside: Counter[str] = Counter()
         self._summaries: list[RowSummary] = []
 
-    def _check_proofs(self) -> None:
-        """Say what is not proved before rows are read."""
-        if self.max_error is not None:
-            self.model.certificate_.choose_abstention(self.max_error)
+    def _add_intervals(self) -> None:
+        for option, is_given in (("--max-error", self.max_error is not None), ("--probabilities", self.probabilities)):
+            if is_given:
+                raise usage_error(f"{option} is not for models that predict numbers: --coverage adds intervals")
         if self.coverage is not None:
-            self.model.certificate_.choose_sets(self.coverage)
+            self.model.certificate_.choose_interval(self.coverage)  # says what is not proved before rows are read
+            interval = partial(self.model.predict_interval, coverage=self.coverage)
+            self._answers["intervals"] = ["lower", "upper"], interval
+
+    def _add_classes(self) -> None:
+        def add(key: str, word: str, compute: Callable[[SampleRows], Any]) -> None:
+            self._answers[key] = [f"{word}_{name}" for name in self._classes], compute
+
+        certificate = self.model.certificate_
+        if self.probabilities and certificate.calibration is None:
+            raise usage_error(
+                "--probabilities: this model has shares of the vote only, since no rows of its training calibrated them"
+            )
+        if self.max_error is not None:
+            certificate.choose_abstention(self.max_error)
+        add("shares", "share", self.model.predict_shares)
+        if self.probabilities:
+            add("probabilities", "probability", self.model.predict_proba)
+        if self.coverage is not None:
+            certificate.choose_sets(self.coverage)
+            add("sets", "set", partial(self.model.predict_set, coverage=self.coverage))
 
     def describe(self) -> dict[str, Any]:
         """Return what is predicted, as JSON holds it."""
-        return {"classes": self._classes}
-
-    @property
-    def _predicted(self) -> list[str]:
-        """Columns that predictions have."""
-        return ["prediction", *self._shares, *self._probabilities, *self._sets]
+        if self.schema.task == "classification":
+            return {"classes": self._classes}
+        return {"target": self.schema.target} | ({} if self.coverage is None else {"coverage": self.coverage})
 
     def add(self, table: io.Table) -> Callable[[], pd.DataFrame]:
         """Look at a batch, and return what predicts it: columns of the table, labels and shares."""
@@ -231,12 +233,6 @@ class Predictions:
     def _predict(self, carried: pd.DataFrame, rows: SampleRows) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.concat([carried.reset_index(drop=True), pd.DataFrame(self._columns_of(rows))], axis=1)
-
-    def _columns_of(self, rows: SampleRows) -> dict[str, Any]:
-        """Return columns of predictions by their names."""
-        import pandas as pd
-
         labels: Any
         if self.max_error is None:
             labels = self.model.predict(rows)
@@ -245,12 +241,10 @@ class Predictions:
             labels = pd.Series(predicted, dtype=object).where(answered, None)
             self._n_predicted += answered.size
             self._n_unanswered += answered.size - int(answered.sum())
-        columns = {"prediction": labels, **dict(zip(self._shares, self.model.predict_shares(rows).T, strict=True))}
-        if self._probabilities:
-            columns |= dict(zip(self._probabilities, self.model.predict_proba(rows).T, strict=True))
-        if self.coverage is not None:
-            columns |= dict(zip(self._sets, self.model.predict_set(rows, self.coverage).T, strict=True))
-        return columns
+        columns = {"prediction": labels}
+        for names, compute in self._answers.values():
+            columns |= dict(zip(names, compute(rows).T, strict=True))
+        return pd.concat([carried.reset_index(drop=True), pd.DataFrame(columns)], axis=1)
 
     def count_written(self, part: Path, *, header: bool) -> None:
         """Count the rows of a part that an earlier call wrote, and those without a label."""
@@ -286,7 +280,8 @@ class Predictions:
 
     def encode(self, frame: pd.DataFrame, *, header: bool = True) -> bytes:
         """Return predictions as a CSV or Parquet file."""
-        frame = frame.round(dict.fromkeys((*self._shares, *self._probabilities), _DIGITS))
+        if self.schema.task == "classification":
+            frame = frame.round(dict.fromkeys(self._predicted[1:], _DIGITS))
         if self.parquet:
             return frame.to_parquet(index=False, engine="pyarrow")
         if self.escape_formulas and self._formulas:
@@ -307,12 +302,8 @@ class Predictions:
             return [None if pd.isna(value) else value if numeric else str(value) for value in column.tolist()]
 
         carried = {str(name): values(frame[name]) for name in frame if name not in self._predicted}
-        predicted = {"predictions": frame["prediction"].tolist()}
-        return ({"columns": carried} if carried else {}) | predicted | self._answers_as_json(frame)
-
-    def _answers_as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
-        names = {"shares": self._shares, "probabilities": self._probabilities, "sets": self._sets}
-        return {key: frame[columns].to_numpy().tolist() for key, columns in names.items() if columns}
+        answers = {key: frame[names].to_numpy().tolist() for key, (names, _) in self._answers.items()}
+        return ({"columns": carried} if carried else {}) | {"predictions": frame["prediction"].tolist()} | answers
 
     def print_warnings(self, *, formulas: bool) -> None:
         """Say how many rows have no label, and warn of what differs from training, of its rows, and of formulas."""
@@ -351,32 +342,6 @@ class Predictions:
                 f"warning: a spreadsheet would take {format_names(self._formulas)} for a formula: --escape-formulas "
                 "writes an apostrophe before it"
             )
-
-
-class Numbers(Predictions):
-    """Predictions of numbers, with intervals if a coverage is asked for."""
-
-    _ENDS = ("lower", "upper")
-
-    def _check_proofs(self) -> None:
-        if self.coverage is not None:
-            self.model.certificate_.choose_interval(self.coverage)
-
-    def describe(self) -> dict[str, Any]:
-        return {"target": self.schema.target} | ({} if self.coverage is None else {"coverage": self.coverage})
-
-    @property
-    def _predicted(self) -> list[str]:
-        return ["prediction", *(() if self.coverage is None else self._ENDS)]
-
-    def _columns_of(self, rows: SampleRows) -> dict[str, Any]:
-        columns = {"prediction": self.model.predict(rows)}
-        if self.coverage is not None:
-            columns |= dict(zip(self._ENDS, self.model.predict_interval(rows, self.coverage).T, strict=True))
-        return columns
-
-    def _answers_as_json(self, frame: pd.DataFrame) -> dict[str, Any]:
-        return {} if self.coverage is None else {"intervals": frame[[*self._ENDS]].to_numpy().tolist()}
 
 
 def _text_columns(frame: pd.DataFrame) -> list[str]:

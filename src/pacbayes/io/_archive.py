@@ -12,6 +12,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -185,8 +186,8 @@ class _Audit:
         self.kinds: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
         self._members = members
-        self._allowed = {loader: set(names.split()) for loader, names in PLAIN_TYPES.items()}
-        self._types_of, self._objects = types_of, dict[str, set[str]]()
+        self._types_of = types_of
+        self._allowed = cache(self._list_types)
         self._trusted = trusted
         self._budget = budget
         self._known: dict[Any, Node] = {}
@@ -239,19 +240,18 @@ class _Audit:
             self._budget.admit(_PER_JSON_BYTE * len(node["content"]))
         elif name in self._trusted:
             return
-        elif name not in (self._list_types(name) if loader == "ObjectNode" else self._allowed.get(loader, ())):
+        elif name not in self._allowed(loader, name.partition(".")[0]):
             self.refused.add(name)
         elif loader == "NdArrayNode":
             self._check_array(node, name)
         elif loader == "TreeNode":
             self._check_tree(node)
 
-    def _list_types(self, name: str) -> set[str]:
-        """Return the names of the types of the package of a type whose objects may be made from their attributes."""
-        package = name.partition(".")[0]
-        if package not in self._objects:
-            self._objects[package] = {type_name(kind) for kind in self._types_of(package)}
-        return self._objects[package]
+    def _list_types(self, loader: str, package: str) -> set[str]:
+        """Return the names of the types of a package that a node of some loader may make."""
+        if loader == "ObjectNode":
+            return {type_name(kind) for kind in self._types_of(package)}
+        return set(PLAIN_TYPES.get(loader, "").split())
 
     def _check_file(self, node: Node) -> None:
         """Count a reference to a member, and check that it is what it is to be loaded as."""

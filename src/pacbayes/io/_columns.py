@@ -173,10 +173,20 @@ class TargetGuess:
 def parse_target(
     column: pd.Series[Any], decimal: str = ".", *, task: TaskName, text: bool | None = None
 ) -> NDArray[Any]:
-    """Return the target of a task: class labels, or finite numbers."""
+    """Return the target of a task: class labels, or finite numbers.
+
+    Labels are integers if all are whole numbers, otherwise text: by default if one is not a number. `decimal` is the
+    mark of numbers that are stored as text.
+    """
+    absent = column.isna().to_numpy()
+    if absent.any():
+        raise TableError(
+            f"the target {column.name!r} is missing in {np.count_nonzero(absent)} of {absent.size} rows, first in row "
+            f"{int(np.argmax(absent)) + 1}: remove these rows (fit leaves them out with skip_missing_target=True, "
+            "--skip-missing-target)"
+        )
     if task == "classification":
-        return parse_labels(column, decimal, text=text)
-    _refuse_missing(column)
+        return _parse_labels(column, decimal, text)
     if _is_boolean(column) or _is_date_type(column):
         raise TableError(
             f"the target {column.name!r} must hold numbers to predict, and row 1 holds {column.iloc[0]!s}: for classes "
@@ -185,22 +195,7 @@ def parse_target(
     return parse_numbers(column, decimal).to_numpy()
 
 
-def _refuse_missing(column: pd.Series[Any]) -> None:
-    absent = column.isna().to_numpy()
-    if absent.any():
-        raise TableError(
-            f"the target {column.name!r} is missing in {np.count_nonzero(absent)} of {absent.size} rows, first in row "
-            f"{int(np.argmax(absent)) + 1}: remove these rows (fit leaves them out with skip_missing_target=True, "
-            "--skip-missing-target)"
-        )
-
-
-def parse_labels(column: pd.Series[Any], decimal: str = ".", *, text: bool | None = None) -> NDArray[Any]:
-    """Return class labels: integers if all are whole numbers, otherwise text.
-
-    `decimal` is the mark of numbers that are stored as text. Labels are `text` by default if one is not a number.
-    """
-    _refuse_missing(column)
+def _parse_labels(column: pd.Series[Any], decimal: str, text: bool | None) -> NDArray[Any]:
     if text is None:
         text = _is_boolean(column) or bool(_parse(column, decimal)[1].any())
     if text:

@@ -63,7 +63,7 @@ def _to_text(open_sheet: Callable[..., Any], decimal: str) -> Iterator[bytes]:
     writer, width, gaps = csv.writer(text, delimiter=SEPARATOR, lineterminator="\n"), 0, False
     where = f"sheet {values.title!r}, row"
     for number, cells in _numbered(values):
-        last = _width_of(cells)
+        last = max((j for j, cell in enumerate(cells, start=1) if cell is not None), default=0)
         width = width or last
         if last > width:
             raise TableError(
@@ -102,11 +102,6 @@ def _numbered(sheet: Any) -> Iterator[tuple[int, tuple[Any, ...]]]:
         if number > _MOST_ROWS:
             raise TableError(f"the sheet {sheet.title!r} has more than {_MOST_ROWS} rows")
         yield number, cells
-
-
-def _width_of(cells: tuple[Any, ...]) -> int:
-    """Return the number of cells up to the last one that has a value."""
-    return max((j for j, cell in enumerate(cells, start=1) if cell is not None), default=0)
 
 
 def _format(cell: Any, decimal: str) -> str:

@@ -136,7 +136,9 @@ class TableFile:
             for cells in self.read_cells(budget, whole=whole):
                 rows = cells
                 if names is None:
-                    names, rows = _header_of(cells), cells.slice(1)
+                    # As pandas names columns without a name.
+                    header = [str(column[0].as_py()) for column in cells.columns]
+                    names, rows = [name or f"Unnamed: {j}" for j, name in enumerate(header)], cells.slice(1)
                 if rows.num_rows:
                     yield _name_columns(rows, names, self.options.missing)
         elif whole:
@@ -165,7 +167,8 @@ class TableFile:
 @contextmanager
 def open_file(path: Path, options: ReadOptions, budget: Budget) -> Iterator[TableFile]:
     """Open a file, unpack and decode it; errors in the ``with`` block begin with its name."""
-    with errors_of(path), _open_content(path, options, budget) as content:
+    called = name_of(path) if is_standard_input(path) else repr(str(path))
+    with prefix_errors(TableError, called), _open_content(path, options, budget) as content:
         kind = _format_of(content, options.format)
         source = Provenance(name_of(path), content.digest, 0, kind, missing=tuple(options.missing))
         if kind == "xlsx":
@@ -198,11 +201,6 @@ def is_workbook(path: str | os.PathLike[str]) -> bool:
     return _EXTENSIONS.get(Path(path).suffix.lower()) == "xlsx"
 
 
-def errors_of(path: Path) -> AbstractContextManager[None]:
-    """Put the name of the file before what is wrong with it."""
-    return prefix_errors(TableError, name_of(path) if is_standard_input(path) else repr(str(path)))
-
-
 def _format_of(content: Content, given: str | None) -> Format:
     """Return the format of a file, by its extension or, where it has none, its first bytes, unless it is given."""
     if given in get_args(Format):
@@ -218,12 +216,6 @@ def _format_of(content: Content, given: str | None) -> Format:
     start = content.file.read(4)
     content.file.seek(0)
     return "parquet" if start == b"PAR1" else "csv"
-
-
-def _header_of(cells: Any) -> list[str]:
-    """Return the names of the columns of a CSV file, from its first row, as pandas names them."""
-    names = [str(column[0].as_py()) for column in cells.columns]
-    return [name or f"Unnamed: {j}" for j, name in enumerate(names)]
 
 
 def _name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.DataFrame:
@@ -247,11 +239,18 @@ def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.D
     """
     from sklearn.datasets import load_svmlight_file
 
+    def is_wrong(line: bytes) -> bool:
+        try:
+            load_svmlight_file(io.BytesIO(line), zero_based=False)
+        except (ValueError, OverflowError):
+            return True
+        return False
+
     try:
         X, targets = load_svmlight_file(file, zero_based=False)
     except (ValueError, OverflowError) as error:
         file.seek(0)
-        line = next(number for number, line in enumerate(file, start=1) if not _is_libsvm(line))
+        line = next(number for number, line in enumerate(file, start=1) if is_wrong(line))
         raise TableError(
             f"line {line}: not LIBSVM text, which is a number for the class and then index:value with rising indices "
             "from 1"
@@ -269,13 +268,3 @@ def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.D
     table = pd.DataFrame(X.toarray(), columns=[str(j) for j in range(1, d + 1)])
     table[_LABEL] = targets
     return table
-
-
-def _is_libsvm(line: bytes) -> bool:
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        load_svmlight_file(io.BytesIO(line), zero_based=False)
-    except (ValueError, OverflowError):
-        return False
-    return True

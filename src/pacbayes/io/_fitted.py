@@ -140,10 +140,8 @@ def _has_attributes(part: Any) -> bool:
     return hasattr(part, "__dict__") and not isinstance(part, type)
 
 
-@cache
-def _defined(kind: type, name: str) -> Any:
-    """Return what a class says about an attribute."""
-    return inspect.getattr_static(kind, name, None)
+# What a class says about an attribute.
+_defined = cache(inspect.getattr_static)
 
 
 def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
@@ -156,7 +154,7 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
     is_known = _find_rule(kind) is not None and type_name(kind) not in trusted
     known = {field.name for field in fields(part)} if is_dataclass(part) else None
     for name in list(attributes):
-        defined = _defined(kind, name)
+        defined = _defined(kind, name, None)
         if isinstance(defined, cached_property):
             del attributes[name]
         elif is_known and name not in parameters:

@@ -24,7 +24,7 @@ from pacbayes.io._columns import ColumnGuess, TargetGuess, parse_target, parse_t
 from pacbayes.io._files import ReadOptions, TableFile, open_file
 from pacbayes.io._limits import Budget
 from pacbayes.io.schema import Column, Schema, TaskName, missing_by_column
-from pacbayes.io.tables import MAX_TABLE_BYTES, Table, check_roles, check_target, choose_rows, drop_unlabelled, table_of
+from pacbayes.io.tables import MAX_TABLE_BYTES, Roles, Table, check_target, choose_rows, drop_unlabelled
 from pacbayes.rows import open_parquet
 
 # Text of any size may be unpacked to a temporary file.
@@ -175,8 +175,8 @@ def open_table(
     Table or StreamedTable
         A classifier is fitted to either by ``model.fit(table.X, table.y)``.
     """
-    options = ReadOptions(**how)
-    with open_file(Path(path), options, _UNLIMITED) as file:
+    roles = Roles(target, text, drop, task)
+    with open_file(Path(path), ReadOptions(**how), _UNLIMITED) as file:
         try:
             budget = Budget(max_bytes, _TooLargeError)
             budget.check(file.size)
@@ -184,9 +184,9 @@ def open_table(
         except _TooLargeError:
             if file.source.format == "libsvm":
                 raise
-            return _spool(_Frames(file, max_bytes, target if skip_missing_target else None), target, text, drop, task)
+            return _spool(_Frames(file, max_bytes, target if skip_missing_target else None), roles)
         labelled = drop_unlabelled(frame, target or file.label) if skip_missing_target else frame
-        return table_of(file, labelled, target, text, drop, task, skipped=len(frame) - len(labelled))
+        return roles.table_of(file, labelled, skipped=len(frame) - len(labelled))
 
 
 @dataclass
@@ -207,14 +207,12 @@ class _Frames:
                 yield first, labelled
 
 
-def _spool(
-    frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str], task: TaskName | Literal["auto"]
-) -> StreamedTable:
+def _spool(frames: _Frames, roles: Roles) -> StreamedTable:
     """Write the rows of a file, once they are known to be numbers, dates or text, to a temporary file."""
-    file, left_out = frames.file, [*text, *drop]
-    decimal = file.find_decimal(frame.drop(columns=left_out, errors="ignore") for _, frame in frames)
-    guesses, of_target, n_rows = _guess(frames, target, text, drop, decimal or ".")
-    chosen = of_target.task if task == "auto" else task
+    file, target = frames.file, roles.target
+    decimal = file.find_decimal(roles.undecided(frame) for _, frame in frames)
+    guesses, of_target, n_rows = _guess(frames, roles, decimal or ".")
+    chosen = of_target.task if roles.task == "auto" else roles.task
     has_words = target is not None and (bool(guesses[target].types) or guesses[target].invalid is not None)
     columns = tuple(Column(name, guess.kind) for name, guess in guesses.items() if name != target)
     source = replace(file.source, n_rows=n_rows, decimal=decimal, skipped=frames.skipped)
@@ -241,22 +239,20 @@ def _spool(
     return replace(table, schema=table.schema.with_classes(found.classes, np.bincount(found.codes)))
 
 
-def _guess(
-    frames: _Frames, target: str | None, text: Collection[str], drop: Collection[str], decimal: str
-) -> tuple[dict[str, ColumnGuess], TargetGuess, int]:
+def _guess(frames: _Frames, roles: Roles, decimal: str) -> tuple[dict[str, ColumnGuess], TargetGuess, int]:
     """Read all rows once; return what the columns hold, what the target is, and the number of rows."""
     guesses: dict[str, ColumnGuess] = {}
     of_target, n_rows = TargetGuess(), 0
     for first, frame in frames:
         if not guesses:
-            check_roles(list(frame.columns), target, text, drop)
-            kept = [name for name in frame.columns if name not in drop]
-            guesses = {name: ColumnGuess(decimal, {"text"} if name in text else set()) for name in kept}
+            roles.check(list(frame.columns))
+            kept = [name for name in frame.columns if name not in roles.drop]
+            guesses = {name: ColumnGuess(decimal, {"text"} if name in roles.text else set()) for name in kept}
         for name, guess in guesses.items():
-            if name not in text:
+            if name not in roles.text:
                 guess.add(frame[name], first)
-        if target is not None:
-            of_target.add(frame[target], decimal)
+        if roles.target is not None:
+            of_target.add(frame[roles.target], decimal)
         n_rows += len(frame)
     if not n_rows:
         raise TableError("there is a header and there are no rows")

@@ -9,9 +9,8 @@ import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -92,7 +91,7 @@ class Table:
             Where the rows come from. Its decimal mark is that of numbers that are stored as text.
         """
         frame = with_text_names(frame)
-        check_roles(list(frame.columns), target, text, drop)
+        Roles(target, text, drop, task).check(list(frame.columns))
         decimal = (None if source is None else source.decimal) or "."
         if task == "auto" and target is not None:
             guess = TargetGuess()
@@ -101,17 +100,16 @@ class Table:
         chosen: TaskName = "regression" if target is not None and task == "regression" else "classification"
         y = None if target is None else parse_target(frame[target], decimal, task=chosen)
         features = [name for name in frame.columns if name != target and name not in drop]
-        kinds: dict[str, Kind] = {}
-        parsed = {}
-        for name in features:
-            column = frame[name]
-            kinds[name], parsed[name] = ("text", parse_text(column)) if name in text else infer_column(column, decimal)
-        X = pd.DataFrame(parsed, index=frame.index)
+        columns: dict[str, tuple[Kind, pd.Series[Any]]] = {
+            name: ("text", parse_text(frame[name])) if name in text else infer_column(frame[name], decimal)
+            for name in features
+        }
+        X = pd.DataFrame({name: values for name, (_, values) in columns.items()}, index=frame.index)
         classes, counts = np.unique([] if y is None else y, return_counts=True)
         if y is not None:
             check_target(str(target), classes, y.size, chosen)
-        columns, complete = tuple(starmap(Column, kinds.items())), not X.isna().to_numpy().any()
-        schema = Schema(columns, target, complete=complete, source=source, task=chosen)
+        kinds = tuple(Column(name, kind) for name, (kind, _) in columns.items())
+        schema = Schema(kinds, target, complete=not X.isna().to_numpy().any(), source=source, task=chosen)
         return cls(X, y, schema.with_classes(classes, counts))
 
     @property
@@ -295,7 +293,7 @@ def read_table(
             frame = drop_unlabelled(frame, target or (file.label if schema is None else schema.target))
         carried = frame if carry else None
         if schema is None:
-            table = table_of(file, frame, target, text, drop, task, skipped=n_rows - len(frame))
+            table = Roles(target, text, drop, task).table_of(file, frame, skipped=n_rows - len(frame))
             return replace(table, carried=carried)
         decimal = file.options.decimal_for(schema, frame, file.source.separator)
         y = None if target is None else schema.labels(frame, target, decimal=decimal)
@@ -312,36 +310,39 @@ def drop_unlabelled(frame: pd.DataFrame, target: str | None) -> pd.DataFrame:
     return frame[frame[target].notna()].reset_index(drop=True)
 
 
-def table_of(
-    file: TableFile,
-    frame: pd.DataFrame,
-    target: str | None,
-    text: Collection[str],
-    drop: Collection[str],
-    task: TaskName | Literal["auto"] = "classification",
-    *,
-    skipped: int = 0,
-) -> Table:
-    """Return rows of a file, all but those that were skipped, as a table to train on."""
-    if not len(frame):
-        raise TableError(f"the target {target!r} is missing in every row")
-    decimal = file.find_decimal([frame.drop(columns=[*text, *drop], errors="ignore")])
-    source = replace(file.source, n_rows=len(frame), decimal=decimal, skipped=skipped)
-    return Table.from_frame(frame, target or file.label, text=text, drop=drop, task=task, source=source)
+class Roles(NamedTuple):
+    """What columns are for, as `read_table` is told."""
 
+    target: str | None
+    text: Collection[str]
+    drop: Collection[str]
+    task: TaskName | Literal["auto"]
 
-def check_roles(names: list[str], target: str | None, text: Collection[str], drop: Collection[str]) -> None:
-    """Check that the columns that are asked for exist, and that there are features besides the target."""
-    for name in (*([] if target is None else [target]), *text, *drop):
-        if name not in names:
-            hint = "; is there another separator (separator=, --separator)?" if len(names) == 1 else ""
-            raise TableError(f"there is no column {name!r}, only {format_names(names)}{hint}")
-    if target in text:
-        raise TableError(f"{target!r} is the target: only other columns can be read as text")
-    if target in drop:
-        raise TableError(f"{target!r} is the target: only other columns can be left out")
-    if {*names} <= {target, *drop}:
-        raise TableError(f"there is no column besides the target {target!r}" + (" and those left out" if drop else ""))
+    def table_of(self, file: TableFile, frame: pd.DataFrame, *, skipped: int) -> Table:
+        """Return rows of a file, all but those that were skipped, as a table to train on."""
+        if not len(frame):
+            raise TableError(f"the target {self.target!r} is missing in every row")
+        source = replace(file.source, n_rows=len(frame), decimal=file.find_decimal([self.undecided(frame)]))
+        roles = self._replace(target=self.target or file.label)._asdict()
+        return Table.from_frame(frame, source=replace(source, skipped=skipped), **roles)
+
+    def undecided(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the columns whose content says what they are."""
+        return frame.drop(columns=[*self.text, *self.drop], errors="ignore")
+
+    def check(self, names: list[str]) -> None:
+        """Check that the columns that are asked for exist, and that there are features besides the target."""
+        target, text, drop, _ = self
+        for name in (*([] if target is None else [target]), *text, *drop):
+            if name not in names:
+                hint = "; is there another separator (separator=, --separator)?" if len(names) == 1 else ""
+                raise TableError(f"there is no column {name!r}, only {format_names(names)}{hint}")
+        for role, others in (("read as text", text), ("left out", drop)):
+            if target in others:
+                raise TableError(f"{target!r} is the target: only other columns can be {role}")
+        if {*names} <= {target, *drop}:
+            left = " and those left out" if drop else ""
+            raise TableError(f"there is no column besides the target {target!r}{left}")
 
 
 def check_target(target: str, classes: NDArray[Any], n_rows: int, task: TaskName) -> None:
