@@ -484,6 +484,26 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         encoded = nothing if labels is None else fitted.task.encode(labels)
         return rows.with_target(fitted.task, encoded).opened(fitted.training_rows, has_target=labels is not None)
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels or numbers, in the way that `voting` says.
+
+        With ``voting="gibbs"`` every point of every call gets a hypothesis of its own, drawn afresh: the stream of
+        draws begins with `fit`, from `random_state`, and goes on from call to call. A model that comes out of a file
+        begins a stream of its own, from the system's entropy, since a stream that began again with every loading
+        would ask the same hypothesis every time.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predicted labels, or numbers.
+        """
+        return np.concatenate(list(self._predict(self.open_rows(X))))
+
     def _predict(self, rows: SampleRows, *, aggregated: bool = False) -> Iterator[NDArray[Any]]:
         """Return what the vote of now, not of a later fit, predicts, block by block, or its aggregated answers."""
         fitted = self.fitted_votes_

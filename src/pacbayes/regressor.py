@@ -133,21 +133,6 @@ class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[mis
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Regression, Array]:
         return Regression.learn(target, self.y_range, self.compete_by)
 
-    def predict(self, X: Any) -> Array:
-        """Predict numbers, in the way that `voting` says.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Predicted numbers.
-        """
-        return np.concatenate(list(self._predict(self.open_rows(X))))
-
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
         """Predict intervals, of which a share of at least `coverage` is proved to hold the target.
 
