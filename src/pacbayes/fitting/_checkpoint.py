@@ -17,7 +17,7 @@ from pacbayes.exceptions import SourceError
 from pacbayes.fitting._hypotheses import Arrays, to_arrays
 from pacbayes.pools import Hypotheses
 
-_FORMAT = 2
+_FORMAT = 3
 _MANIFEST = "checkpoint.json"
 
 # The array of a part that says what the others are.

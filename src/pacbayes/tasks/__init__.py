@@ -4,7 +4,7 @@ from pacbayes._losses import Loss
 from pacbayes.tasks._calibration import calibrate
 from pacbayes.tasks._classification import Classification, count_disagreements
 from pacbayes.tasks._regression import Regression, read_numbers
-from pacbayes.tasks._task import Task
+from pacbayes.tasks._task import Task, find_outside
 from pacbayes.tasks._voting import draw_voters, tally_out_of_bag
 
 # All tasks.
@@ -19,6 +19,7 @@ __all__ = [
     "calibrate",
     "count_disagreements",
     "draw_voters",
+    "find_outside",
     "read_numbers",
     "tally_out_of_bag",
 ]

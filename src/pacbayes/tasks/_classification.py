@@ -13,11 +13,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from pacbayes._losses import Loss, resolve_loss
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, MOST_LABELS, label_names, tabulate_predictions
-from pacbayes.pools import Hypotheses, Sample
+from pacbayes.pools import Hypotheses
 from pacbayes.rows import Labels, sort_labels
 from pacbayes.sampling import Subsamples
 from pacbayes.tasks._stacking import stack
-from pacbayes.tasks._task import Predicted, Task, find_outside
+from pacbayes.tasks._task import Predicted, Task
 from pacbayes.tasks._voting import find_shares, predict_drawn, tally_votes, vote, vote_out_of_bag
 
 
@@ -70,9 +70,6 @@ class Classification(Task):
     def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(encoded < self.classes.size)
 
-    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
-        return replace(sample, codes=encoded, classes=self.classes)
-
     def resolve_loss(self, loss: Any) -> Loss:
         return resolve_loss(loss, self.classes)
 
@@ -106,10 +103,8 @@ class Classification(Task):
     ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
         return vote_out_of_bag(hypotheses, weights, subsamples, X, rows)
 
-    def answer_out_of_bag(
-        self, hypotheses: Hypotheses, subsamples: Subsamples, X: Any, rows: NDArray[Any]
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        return find_shares(hypotheses, X), find_outside(subsamples, rows)
+    def answer(self, hypotheses: Hypotheses, X: Any) -> Array:
+        return find_shares(hypotheses, X)
 
     def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
         """Make the Brier score of the vote's shares small."""

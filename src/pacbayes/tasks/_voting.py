@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -131,18 +132,13 @@ def tally_out_of_bag(
     tallies = np.zeros((rows.size, hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
     order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_IN_TRAINING)))]
-    by_labels = np.array([hypotheses.take(order[k : k + 1]).vote_by == "labels" for k in range(order.size)])
-    together = [
-        np.sort(part) for part in np.split(order[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS))
-    ]
-    for voters in (part for part in together if part.size):
-        weight = _weigh_outside(weights, subsamples, voters, rows)
-        tallies += _tally_weights(hypotheses.take(voters).votes(X), weight, tallies.shape[1])
-    for h in order[~by_labels]:
-        outside = np.flatnonzero(_weigh_outside(weights, subsamples, np.array([h]), rows)[0])
-        if outside.size:
+    for voters, by_labels in _group(hypotheses, order):
+        weight, own = _weigh_outside(weights, subsamples, voters, rows), hypotheses.take(voters)
+        if by_labels:
+            tallies += _tally_weights(own.votes(X), weight, tallies.shape[1])
+        elif (outside := np.flatnonzero(weight[0])).size:
             sums = tallies[outside]
-            hypotheses.take(np.array([h])).add_votes(take_rows(X, outside), weights[h : h + 1], sums)
+            own.add_votes(take_rows(X, outside), weights[voters], sums)
             tallies[outside] = sums
     return tallies
 
@@ -153,15 +149,24 @@ def find_shares(hypotheses: Hypotheses, X: Any) -> Array:
     A label that could be another one on another engine has no share, so that weights by shares are the same on all.
     """
     shares = np.zeros((len(hypotheses), X.shape[0], hypotheses.classes.size))
-    voters = np.arange(len(hypotheses))
-    by_labels = np.array([hypotheses.take(voters[k : k + 1]).vote_by == "labels" for k in voters])
-    for part in np.split(voters[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS)):
-        if part.size:
-            votes, uncertain = hypotheses.take(part).votes_and_uncertain(X)
-            shares[part] = np.where(uncertain, -1, votes)[:, :, np.newaxis] == np.arange(shares.shape[2])
-    for h in voters[~by_labels]:
-        hypotheses.take(voters[h : h + 1]).add_votes(X, np.ones(1), shares[h])
+    for voters, by_labels in _group(hypotheses, np.arange(len(hypotheses))):
+        own = hypotheses.take(voters)
+        if by_labels:
+            votes, uncertain = own.votes_and_uncertain(X)
+            shares[voters] = np.where(uncertain, -1, votes)[:, :, np.newaxis] == np.arange(shares.shape[2])
+        else:
+            own.add_votes(X, np.ones(1), shares[voters[0]])
     return shares
+
+
+def _group(hypotheses: Hypotheses, voters: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], bool]]:
+    """Yield voters that are asked together, rising, and whether by labels: who votes by probabilities is alone."""
+    by_labels = np.array([hypotheses.take(voters[k : k + 1]).vote_by == "labels" for k in range(voters.size)])
+    together = voters[by_labels]
+    for first in range(0, together.size, _MOST_VOTERS):
+        yield np.sort(together[first : first + _MOST_VOTERS]), True
+    for alone in voters[~by_labels]:
+        yield np.array([alone]), False
 
 
 def _weigh_outside(weights: Array, subsamples: Subsamples, voters: NDArray[np.intp], rows: NDArray[Any]) -> Array:
