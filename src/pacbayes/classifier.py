@@ -16,7 +16,7 @@ from pacbayes.certificate import Certificate, Objective, Voting, choose_voters, 
 from pacbayes.fitting import SampleRows, evaluate_on_rows
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import Labels
-from pacbayes.tasks import Classification, count_disagreements
+from pacbayes.tasks import Classification
 
 __all__ = ["PACBayesClassifier"]
 
@@ -205,42 +205,22 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         return Classification.learn(target)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return probabilities of the classes: shares of the vote, calibrated on training rows.
+        """Return probabilities, of shape (n, n_classes): shares of the vote, calibrated on training rows.
 
         Training rows that hypotheses were not trained on say how much a share is worth: `certificate_.calibration`. The
         class with the largest share has the largest probability. With held-out rows, `certificate_.probabilities` has a
         bound on the Brier score, and limits of how often predictions of some probability are right. The randomised
         classifier and a single hypothesis have shares alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Probabilities, summing to one.
         """
         return np.concatenate(list(self.predict_batches(X, "predict_proba")))
 
     def predict_shares(self, X: Any) -> Array:
-        """Return shares of the vote: the mean of the answers of all hypotheses, weighted by the posterior.
+        """Return shares of the vote, of shape (n, n_classes): the weighted mean of the answers of all hypotheses.
 
         The answer of a hypothesis that votes by probabilities are these, that of one that votes by labels is 1 for the
         class that it predicts. Of hypotheses that vote by labels alone, a share of 0.9 says that those with 90% of the
         weight agree: no calibrated probability. The lightest hypotheses, of a total weight of at most 1e-12, are not
         asked: a share is off by at most 1e-12.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Shares, summing to one.
         """
         return np.concatenate(list(self.predict_batches(X, "predict_shares")))
 
@@ -336,39 +316,17 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         return found if method != "predict_proba" or calibration is None else map(calibration.apply, found)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the margin of the vote: share of the second class minus that of the first; for more classes, shares.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, n_classes)
-            Margins in [-1, 1], or shares of all classes.
-        """
+        """Return the margin of the vote: share of the second class minus that of the first; of more classes, shares."""
         shares = self.predict_shares(X)
         return np.asarray(shares[:, 1] - shares[:, 0]) if shares.shape[1] == 2 else shares
 
     def predict_hypotheses(self, X: Any) -> NDArray[Any]:
-        """Predict labels with every hypothesis alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (m, n)
-            Labels that hypothesis h predicts, in row h.
-        """
+        """Predict labels with every hypothesis alone, of shape (m, n)."""
         votes = [self.hypotheses_.votes(points) for points in self.open_rows(X).batches()]
         return np.asarray(self.classes_[np.concatenate(votes, axis=1)])
 
     def count_errors(self, X: Any, y: ArrayLike) -> int:
-        """Count the errors of what `predict` does, for a bound on its error.
+        """Count the errors of what `predict` does: predictions that rounding could change on another engine are errors.
 
         Parameters
         ----------
@@ -376,11 +334,6 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
             Points.
         y : array-like of shape (n,)
             Their labels. A label that the classifier does not know counts as an error.
-
-        Returns
-        -------
-        int
-            Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
         """
         rows = self._open_labelled(X, y)
         return int(evaluate_on_rows(self.fitted_votes_.best, rows, ZERO_ONE, self._prediction_stream).total)
@@ -393,7 +346,11 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
         validated = np.flatnonzero(~np.isnan(vote.losses))
         rho, losses, n, kls = (array[validated] for array in (vote.posterior, vote.losses, vote.seen, kl_divs))
         voters = validated[choose_voters(rho, losses, n, kls, certificate.delta)]  # type: ignore[arg-type]
-        disagreements = count_disagreements(vote.task, vote.hypotheses, vote.posterior, voters, rows.batches())
+        asked, disagreements = vote.hypotheses.take(voters), np.zeros(voters.size, dtype=np.intp)
+        for points in rows.batches():
+            decided, uncertain = vote.task.predict(vote.hypotheses, vote.posterior, points)
+            votes, others = asked.votes_and_uncertain(points)
+            disagreements += np.count_nonzero((votes != decided) | others | uncertain, axis=1)
         return with_unlabelled(
             certificate, vote.losses[voters], vote.seen[voters], kl_divs[voters], disagreements, len(rows)
         )

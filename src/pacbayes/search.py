@@ -111,11 +111,6 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         **fit_params
             `sample_weight`, and nothing else: how much each row counts in the training of all candidates, as in
             `PACBayesClassifier.fit`.
-
-        Returns
-        -------
-        CertifiedGridSearch
-            The fitted search.
         """
         weights = read_fit_params(**fit_params)
         if not hasattr(self.classifier, "fit_candidate"):

@@ -44,7 +44,7 @@ from pacbayes.fitting._work import (
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses
 from pacbayes.sampling import TEST, ChosenSubsamples, stream
-from pacbayes.tasks import calibrate, draw_voters
+from pacbayes.tasks import calibrate
 
 # Rows that a worker predicts at least: fewer are not worth the overhead.
 _LEAST_ROWS = 4096
@@ -89,11 +89,9 @@ def evaluate_vote(
 ) -> tuple[Vote, TestResult | None]:
     """Add to the certificate what held-out rows, or otherwise validation rows, say about the predictor.
 
-    `rest` are those of `rows` that train and validate the hypotheses. Where rows are held out, `loss` is one of labels.
-    A prediction that could differ on another engine has the largest loss, 1. `k` is the number of the vote in a fit,
-    whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time. `groups` are those of
-    `rows`, whose errors are to be bounded as well. `max_error` was declared for answered points, and `calibrates` says
-    whether shares become calibrated probabilities. Returns what the vote did on the held-out rows, too.
+    `rest` are those of `rows` that train and validate the hypotheses, and `k` is the number of the vote in a fit, whose
+    results a checkpoint may hold. `max_error` was declared for answered points, and `calibrates` says whether shares
+    become calibrated probabilities. Returns what the vote did on the held-out rows, too.
     """
     certificate = vote.certificate.revise(**vote.task.describe_target(rows.sample.codes))
     declared = None
@@ -304,7 +302,8 @@ def _with_draws(
         hypotheses, weights = hypotheses.take(voters), weights[voters]
     if rng is None or vote.certificate.voting != "gibbs":
         return hypotheses, weights, [(block,) for block in blocks]
-    draws = [draw_voters(vote.posterior, block.n_rows, rng) for block in blocks]
+    p = vote.posterior / vote.posterior.sum()  # block by block, draws are the same as for all rows
+    draws = [rng.choice(p.size, size=block.n_rows, p=p) for block in blocks]
     if not rows.in_memory:
         draws = [np.searchsorted(voters, drawn) for drawn in draws]
     return hypotheses, weights, list(zip(blocks, draws, strict=True))

@@ -93,31 +93,17 @@ class SampleRows(ABC):
     """The rows of a sample, all or some of them, with their targets, and who computes on them.
 
     By default, methods do what rows in memory need.
-
-    Attributes
-    ----------
-    sample : Sample
-        What pools see of them.
-    pool : Pool
-        What hypotheses they are for.
-    workers : Workers
-        Who computes.
-    columns : sequence of str or None
-        Names of the features, if they have some.
-    opened_for : TrainingRows or None
-        Whose fit they were opened for: to another one, features and targets would mean something else.
-    has_target : bool
-        Whether they were opened with targets.
     """
 
     in_memory: ClassVar[bool]  # all of them
 
-    sample: Sample
-    pool: Pool
+    sample: Sample  # what pools see of them
+    pool: Pool  # what hypotheses they are for
     workers: Workers
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # names of the features, if they have some
+    # Whose fit they were opened for: to another one, features and targets would mean something else.
     opened_for: TrainingRows | None = field(default=None, kw_only=True)
-    has_target: bool = field(default=False, kw_only=True)
+    has_target: bool = field(default=False, kw_only=True)  # whether they were opened with targets
 
     def __len__(self) -> int:
         return int(self.sample.X.shape[0])
@@ -130,10 +116,6 @@ class SampleRows(ABC):
     def with_target(self, task: Task, encoded: NDArray[Any]) -> SampleRows:
         """Return these rows with an encoded target."""
         return self.with_sample(task.label(self.sample, encoded))
-
-    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> SampleRows:
-        """Return these rows as those that were opened for a fit."""
-        return replace(self, opened_for=opened_for, has_target=has_target)
 
     def column_ranges(self) -> ColumnRanges | None:
         """Return what the columns of a table hold, if that is known without reading all rows again."""
@@ -255,11 +237,6 @@ def _divide(sample: Sample, rows: NDArray[Any], most_rows: int, size: int) -> li
     ]
 
 
-# ---------------------------------------------------------------------------------------------------
-# Rows of a source
-# ---------------------------------------------------------------------------------------------------
-
-
 class GatheredRows:
     """Some of `n_rows` rows, looked up by their numbers (rising) like those of an array."""
 
@@ -316,10 +293,6 @@ class SourceSample(Sample):
     def gather(self, rows: NDArray[Any]) -> Sample:
         numbers = rows if self.mask is None else np.flatnonzero(self.mask)[rows]
         return Sample(self.source.take(numbers), self.codes[rows], self.classes, self.code_book)
-
-    def hold(self, numbers: NDArray[Any], values: NDArray[Any]) -> SourceSample:
-        """Return this sample with some of its rows in memory."""
-        return replace(self, X=GatheredRows(numbers, values, len(self)))
 
     def knowing(self, numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any]) -> Sample:
         """Return a sample of as many rows that knows only some of them, by their numbers, rising."""
@@ -460,7 +433,8 @@ class SourceRows(SampleRows):
         loaded = []
         for k, (rows, numbers) in enumerate(needed):
             values = np.concatenate([result.pop(f"rows{k}") for result in results])
-            loaded.append(replace(rows, sample=rows.sample.hold(numbers, values), sums=sums))
+            sample = replace(rows.sample, X=GatheredRows(numbers, values, len(rows)))
+            loaded.append(replace(rows, sample=sample, sums=sums))
         return RowSummary.join(parts), [*loaded, replace(self, sums=sums)]
 
 

@@ -73,8 +73,6 @@ class KernelModels(Hypotheses):
     _ONE: ClassVar[type[TrainedModel]]
     _ANSWER: ClassVar[tuple[Any, int]]
 
-    # -- a sequence ----------------------------------------------------------------------------------
-
     @property
     @abstractmethod
     def _parts(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -122,8 +120,6 @@ class KernelModels(Hypotheses):
     def fingerprint(self) -> Any:
         # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
         return {name: value for name, value in vars(self).items() if name not in ("working_memory", "engine")}
-
-    # -- what the engine reads -----------------------------------------------------------------------
 
     @property
     @remember
@@ -178,8 +174,6 @@ class KernelModels(Hypotheses):
     def _encoded(self, X: Any) -> Any:
         """Return rows of a table as features; others are features already."""
         return self.code_book.encode(X) if self.code_book is not None and is_table(X) else X
-
-    # -- prediction ----------------------------------------------------------------------------------
 
     def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self._encoded(X)

@@ -66,8 +66,6 @@ class RBFRidges(KernelModels):
         counts = np.stack((self.n_support, np.zeros_like(self.n_support)), axis=1).ravel()
         return *classes, counts, self._used[1], self.dual_coef, self.intercept, self.gamma
 
-    # -- validation and prediction -------------------------------------------------------------------
-
     def _answer(self, queries: tuple[Any, Any], n: int) -> tuple[Array, bool]:
         predicted = np.empty((len(self), n))
         _engine.decide(*queries, self._ensemble[0], predicted, self.working_memory)

@@ -35,52 +35,25 @@ PARTS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RBFSVM(TrainedModel):
-    """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. An element of `RBFSVMs`.
+    """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. An element of `RBFSVMs`."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-        Labels of the classes that its subsample holds.
-    n_support : ndarray of shape (k,)
-        Number of support vectors of each class.
-    support : ndarray of shape (s,)
-        Rows of the training sample that are its support vectors, grouped by class.
-    dual_coef : ndarray of shape (k - 1, s)
-        Coefficients y alpha of the support vectors in the k - 1 problems that each takes part in.
-    intercept : ndarray of shape (k (k - 1) / 2,)
-        Intercepts of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
-    gamma, C : float
-        Kernel width and soft-margin parameter.
-    scale : ndarray of shape (d,), csr_array of shape (1, d) or None
-        What features are multiplied by, if the hypothesis has a scaling of its own. Features that are not stored in a
-        sparse array are multiplied by 1.
-    failed : bool
-        Whether the optimisation gave up; its loss then counts as 1 at every point.
-    """
-
-    n_support: NDArray[np.int32]
-    support: NDArray[np.int32]
-    dual_coef: Array
-    intercept: Array
+    n_support: NDArray[np.int32]  # (k,): support vectors of each class
+    support: NDArray[np.int32]  # (s,): rows of the training sample, grouped by class
+    dual_coef: Array  # (k - 1, s): coefficients y alpha in the k - 1 problems that each takes part in
+    intercept: Array  # of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
     gamma: float
     C: float
+    # (d,), csr_array of shape (1, d) or None: what features are multiplied by, if it has a scaling of its own; those
+    # not stored in a sparse array by 1.
     scale: Any
 
     def _describe(self) -> str:
         return f"RBF-SVM, gamma = {self.gamma:.3g}, C = {self.C:g}, {self.support.size} support vectors"
 
     def decision_function(self, X: Any) -> Array:
-        """Return decision values of the pairs of classes: positive ones are votes for the first of the two.
+        """Return decision values, a column for each pair (0, 1), (0, 2), ..., (1, 2), ... of the classes that it knows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n, k (k - 1) / 2)
-            Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
+        Positive ones are votes for the first of the two.
         """
         return np.asarray(self._alone.decide(X))
 
@@ -99,8 +72,6 @@ class RBFSVMs(KernelModels):
     _ONE = RBFSVM
     _ANSWER = (np.uint16, 3)
 
-    # -- a sequence ----------------------------------------------------------------------------------
-
     @property
     @remember
     def _parts(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -118,8 +89,6 @@ class RBFSVMs(KernelModels):
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         return self._share_device(super().keep_training_points(sample), slice(None))
-
-    # -- a device ------------------------------------------------------------------------------------
 
     def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
         """Return these hypotheses, known to be machines in the memory of the device that trained them, if one did."""
@@ -149,14 +118,10 @@ class RBFSVMs(KernelModels):
             return False
         return is_worthwhile(self.engine, X, int(self.n_classes.max(initial=1)), float(self.support.size) * n)
 
-    # -- what the engine reads -----------------------------------------------------------------------
-
     @property
     def _arrays(self) -> Any:
         machines = (self.n_classes, self.class_codes, self.n_support, self._used[1])
         return *machines, self.dual_coef, self.intercept, self.gamma
-
-    # -- validation and prediction -------------------------------------------------------------------
 
     def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self._encoded(X)

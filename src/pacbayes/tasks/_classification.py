@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -23,18 +22,12 @@ from pacbayes.tasks._voting import find_shares, predict_drawn, tally_votes, vote
 
 @dataclass(frozen=True, eq=False)
 class Classification(Task):
-    """Predict one of several classes, known from the sample.
+    """Predict one of several classes, known from the sample."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        The class labels, sorted. A target is encoded as positions in it, and labels that are not there as their number.
-    costs : ndarray of shape (k, k) or None
-        Costs in [0, 1] by true and predicted class: a vote predicts the class whose expected cost under its shares is
-        smallest. None for the class with the largest share.
-    """
-
+    # The class labels, sorted. A target is encoded as positions in them, and labels that are not there as their number.
     classes: NDArray[Any]
+    # (k, k): costs in [0, 1] by true and predicted class: a vote predicts the class of the smallest expected cost by
+    # its shares. None for the class with the largest share.
     costs: Array | None = None
     estimator = "PACBayesClassifier"
     attributes: ClassVar[dict[str, str]] = {"classes": "label rising: k", "costs": "double? >=0 <=1: k k"}
@@ -116,16 +109,3 @@ class Classification(Task):
     ) -> NDArray[np.intp] | None:
         n_classes = self.classes.size
         return None if n_classes > MOST_CLASSES else tabulate_predictions(encoded, predicted, uncertain, n_classes)
-
-
-def count_disagreements(
-    task: Task, hypotheses: Hypotheses, weights: Array, chosen: NDArray[np.intp], batches: Iterable[Any]
-) -> NDArray[np.intp]:
-    """Count on how many points the weighted vote may disagree with each of some hypotheses."""
-    asked = hypotheses.take(chosen)
-    disagreements = np.zeros(chosen.size, dtype=np.intp)
-    for X in batches:
-        decided, uncertain = task.predict(hypotheses, weights, X)
-        votes, others = asked.votes_and_uncertain(X)
-        disagreements += np.count_nonzero((votes != decided) | others | uncertain, axis=1)
-    return disagreements

@@ -35,6 +35,7 @@ def tally_votes(
     stop_early: bool,
     uncertain_weight: Array | None = None,
     costs: Array | None = None,
+    outside: tuple[Subsamples, NDArray[Any]] | None = None,
 ) -> Array:
     """Add up the weight behind each class at each point, an array of shape (n, n_classes).
 
@@ -42,6 +43,8 @@ def tally_votes(
     largest entry or, with `costs`, the smallest expected cost; otherwise the lightest voters, of a total weight of at
     most 1e-12, are not asked. The winner is the same in any case.
     Adds to `uncertain_weight` that of voters whose votes could differ on another engine; these delay the early stop.
+    With training sets and the numbers of the points, `outside`, voters count on points that they were not trained on,
+    and give all their weight to a label.
     """
     tallies = np.zeros((X.shape[0], hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
@@ -51,11 +54,17 @@ def tally_votes(
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
         voters = order[done : done + width]
-        weight = weights[voters]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
         sums = tallies[open_rows]
         doubts = None if uncertain_weight is None else uncertain_weight[open_rows]
-        hypotheses.take(voters).add_votes(rows, weight, sums, doubts)
+        if outside is None:
+            hypotheses.take(voters).add_votes(rows, weights[voters], sums, doubts)
+        else:
+            voters = np.sort(voters)
+            votes, uncertain = hypotheses.take(voters).votes_and_uncertain(rows)
+            weight = _weigh_outside(weights, outside[0], voters, outside[1][open_rows])
+            sums += _tally_weights(votes, weight, sums.shape[1])
+            doubts = None if doubts is None else doubts + (weight * uncertain).sum(axis=0)
         tallies[open_rows] = sums
         if uncertain_weight is not None:
             uncertain_weight[open_rows] = doubts
@@ -106,19 +115,10 @@ def vote_out_of_bag(
     `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
     rounding could change them, and where there was a voter.
     """
-    n_classes = hypotheses.classes.size
-    tallies, uncertain_weight = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
-    order, remaining = _order_by_weight(weights)
-    open_rows, done, width = np.arange(rows.size), 0, _FIRST_VOTERS
-    while done < order.size and open_rows.size:
-        voters = np.sort(order[done : done + width])
-        votes, uncertain = hypotheses.take(voters).votes_and_uncertain(take_rows(X, open_rows))
-        weight = _weigh_outside(weights, subsamples, voters, rows[open_rows])
-        tallies[open_rows] += _tally_weights(votes, weight, n_classes)
-        uncertain_weight[open_rows] += (weight * uncertain).sum(axis=0)
-        done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
-        open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * uncertain_weight[open_rows])]
-    return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight), np.asarray(tallies.any(axis=1))
+    doubts = np.zeros(rows.size)
+    how: dict[str, Any] = {"uncertain_weight": doubts, "outside": (subsamples, rows)}
+    tallies = tally_votes(hypotheses, weights, X, stop_early=True, **how)
+    return np.argmax(tallies, axis=1), _are_uncertain(tallies, doubts), np.asarray(tallies.any(axis=1))
 
 
 def tally_out_of_bag(
@@ -207,11 +207,6 @@ def _are_uncertain(scores: Array, uncertain_weight: Array, spread: int = 2) -> N
     uncertain = uncertain_weight > 0
     uncertain[uncertain] = ~_are_decided(scores[uncertain], spread * uncertain_weight[uncertain])
     return np.asarray(uncertain)
-
-
-def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a hypothesis by the weights for each of n points. Drawn for blocks of points in turn, they are the same."""
-    return rng.choice(weights.size, size=n, p=weights / weights.sum())
 
 
 def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
