@@ -396,9 +396,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             self._check_target(y)
         # A code book checks the columns of a table itself.
         checks = pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
-        is_known = not reset and is_table(X) and self.fitted_votes_.ranges is not None
+        ranges = None if reset or not is_table(X) else self.fitted_votes_.ranges
         # Where a code book encodes the table, or a learner takes gaps, these fill them.
-        fills = is_known and code_book is None and checks.get("ensure_all_finite", True) is True
+        fills = ranges is not None and code_book is None and checks.get("ensure_all_finite", True) is True
         with _explain_text(X):
             if reset:
                 X, y = validate_data(self, X, y, **checks)
@@ -406,7 +406,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 allowed = {"ensure_all_finite": "allow-nan"} if fills else {}
                 X = validate_data(self, X, reset=False, **checks | allowed)
         X = X if code_book is None else code_book.encode(X)
-        ranges = self.fitted_votes_.ranges if is_known else None
         if ranges is not None and (gaps := ranges.count_gaps(X)):
             warnings.warn(describe_gaps(gaps), UserWarning, stacklevel=1)
             X = ranges.fill(X) if fills else X

@@ -268,6 +268,10 @@ class GatheredRows:
         return np.asarray(self.values[positions])
 
 
+def _gather_none(like: NDArray[Any], n_rows: int) -> GatheredRows:
+    return GatheredRows(np.empty(0, dtype=np.int64), like[:0].copy(), n_rows)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceSample(Sample):
     """Rows of a source with their targets, all or some: what of them is in memory is in `X`."""
@@ -278,8 +282,7 @@ class SourceSample(Sample):
     @classmethod
     def of(cls, source: Source) -> SourceSample:
         """Return all rows of a source, none of them in memory and without targets."""
-        nothing = np.empty((0, source.n_columns), dtype=source.dtype)
-        X = GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows)
+        X = _gather_none(np.empty((0, source.n_columns), dtype=source.dtype), source.n_rows)
         codes: Any = np.zeros(source.n_rows, dtype=np.uint8)
         return cls(X, codes, np.empty(0), source.code_book, source=source)
 
@@ -287,8 +290,7 @@ class SourceSample(Sample):
         """Return some of the rows, by their numbers, rising. None of them is read."""
         mask = np.zeros(self.source.n_rows, dtype=bool)
         mask[rows if self.mask is None else np.flatnonzero(self.mask)[rows]] = True
-        nothing = GatheredRows(np.empty(0, dtype=np.int64), self.X.values[:0], len(rows))
-        return replace(self, X=nothing, codes=self.codes[rows], mask=mask)
+        return replace(self, X=_gather_none(self.X.values, len(rows)), codes=self.codes[rows], mask=mask)
 
     def gather(self, rows: NDArray[Any]) -> Sample:
         numbers = rows if self.mask is None else np.flatnonzero(self.mask)[rows]
@@ -306,8 +308,7 @@ class SourceSample(Sample):
 
     def without_rows(self) -> SourceSample:
         """Return this sample without rows and targets, as small as it can be sent."""
-        nothing = GatheredRows(np.empty(0, dtype=np.int64), self.X.values[:0].copy(), len(self))
-        return replace(self, X=nothing, codes=self.codes[:0].copy(), mask=None)
+        return replace(self, X=_gather_none(self.X.values, len(self)), codes=self.codes[:0].copy(), mask=None)
 
 
 @dataclass(eq=False)
