@@ -341,24 +341,21 @@ def _background(fit: FitContext, rows: SampleRows, plan: VotePlan) -> Any:
 def _train_vote(fit: FitContext, trainers: list[Trainer], plan: VotePlan, previous: Vote | None) -> Trained:
     """Train and validate the hypotheses of one vote; those of a previous one are kept."""
     subsamples, settings = plan.subsamples, fit.settings
-    races = settings.racing and settings.voting != "uniform"
-    m = len(subsamples)
+    races, m, rule = settings.racing and settings.voting != "uniform", len(subsamples), None
     if races or plan.prior is not None:
         log_prior = GibbsCurve(np.zeros(m), 1.0, plan.prior).log_prior  # says what is wrong with a prior
+        rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes) if races else None
     totals, seen, families = np.zeros(m), np.zeros(m, dtype=np.intp), {}
     if previous is not None:  # of one family
         known = len(previous.hypotheses)
         totals[:known], seen[:known], families[""] = previous.totals, previous.seen, previous.hypotheses
     for trainer in trainers:
         with prefix_errors(HypothesisError, trainer.family and f"family {trainer.family!r}"):
-            if races:
-                rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
-                leave_out_kinds = settings.racing == "training"
-                families[trainer.family] = trainer.race(rule, totals, seen, leave_out_kinds=leave_out_kinds)
-            elif previous is None:
-                families[trainer.family] = trainer.run(totals, seen)
-            elif known < m:
-                families[""] = concatenate([previous.hypotheses, trainer.run(totals, seen, first=known)])
+            if previous is None:
+                leave_out_kinds = rule is not None and settings.racing == "training"
+                families[trainer.family] = trainer.run(totals, seen, rule, leave_out_kinds=leave_out_kinds)
+            elif known < m:  # without a rule: none of the others were dropped
+                families[""] = concatenate([previous.hypotheses, trainer.run(totals, seen, n_known=known)])
     hypotheses = join_families(families).keep_training_points(plan.rest.sample)
     if plan.split.held_out is None or settings.voting not in ("majority", "uniform"):
         hypotheses = hypotheses.by_labels()  # what is proved without a test, or drawn, is about labels

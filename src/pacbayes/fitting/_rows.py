@@ -115,7 +115,7 @@ class SampleRows(ABC):
 
     def with_target(self, task: Task, encoded: NDArray[Any]) -> SampleRows:
         """Return these rows with an encoded target."""
-        return self.with_sample(task.label(self.sample, encoded))
+        return self.with_sample(replace(self.sample, codes=encoded, classes=task.classes))
 
     def column_ranges(self) -> ColumnRanges | None:
         """Return what the columns of a table hold, if that is known without reading all rows again."""
@@ -209,7 +209,8 @@ class MemoryRows(SampleRows):
         return MemoryRows(sample, self.pool, self.workers, columns=self.columns)
 
     def with_target(self, task: Task, encoded: NDArray[Any]) -> MemoryRows:
-        return self.with_sample(task.label(self.sample, encoded).keep_on_device(self.given))
+        labelled = replace(self.sample, codes=encoded, classes=task.classes)
+        return self.with_sample(labelled.keep_on_device(self.given))
 
     def arrange(self, entropy: int) -> MemoryRows:
         # What was drawn need not be drawn again.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.pools import Hypotheses, Sample
+from pacbayes.pools import Hypotheses
 from pacbayes.rows import Labels
 from pacbayes.sampling import Subsamples
 
@@ -61,10 +60,6 @@ class Task(ABC):
     def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which values of an encoded target occurred in the sample; others have the largest loss."""
         return np.ones(encoded.shape, dtype=bool)
-
-    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
-        """Return a sample with an encoded target."""
-        return replace(sample, codes=encoded, classes=self.classes)
 
     @abstractmethod
     def resolve_loss(self, loss: Any) -> Loss:
