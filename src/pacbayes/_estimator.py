@@ -29,7 +29,7 @@ from pacbayes._settings import (
     is_whole,
     validate_settings,
 )
-from pacbayes._validation import Array, as_real_array, count_missing, open_interval, scalar
+from pacbayes._validation import Array, count_missing, open_interval, row_numbers, scalar
 from pacbayes.certificate import MEAN, OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
@@ -159,11 +159,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             Parameters of the estimator, such as `delta`, `objective`, `prior` or `voting`. No rows are held out unless
             `holdout` says so: all of them validate. One model alone is tested on them, ``voting="best"``: the
             certificate states the exact binomial tail (Clopper-Pearson).
-
-        Returns
-        -------
-        estimator
-            The certified aggregate.
         """
         models = list(estimators)
         # One hypothesis has all of the prior: nothing is chosen, and what it does is tested.
@@ -178,11 +173,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         ----------
         fitted : FittedVotes
             What a fit came to.
-
-        Returns
-        -------
-        estimator
-            The fitted estimator.
         """
         values = {field.name: getattr(fitted.settings, field.name) for field in fields(fitted.settings)}
         del values["n_candidates"]
@@ -218,16 +208,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             families that take none, such as kernel ridge regressions, are left out of the default. The certificate is
             about new points as they come, unweighted: so are validation, tests and the weights of the vote. The weight
             of a row must not depend on other rows of the sample.
-
-        Returns
-        -------
-        estimator
-            The fitted estimator.
         """
-        weights = read_fit_params(**fit_params)
-        self._check_settings()
-        settings = self._copy_settings(n_candidates=1)
-        return self._fit(X, y, settings, groups=groups, weights=weights, max_error=max_error)
+        declared: dict[str, Any] = {"n_candidates": 1, "groups": groups, "max_error": max_error}
+        return self.fit_candidate(X, y, **declared, sample_weight=read_fit_params(**fit_params))
 
     def fit_candidate(
         self,
@@ -250,11 +233,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             the choice is covered by the certificate. `CertifiedGridSearch` does this for a grid.
         groups, max_error, sample_weight : optional
             As in `fit`.
-
-        Returns
-        -------
-        estimator
-            The fitted estimator.
         """
         if not (is_whole(n_candidates) and n_candidates >= 1):
             raise ValueError(f"n_candidates must be a whole number, at least 1, got {n_candidates!r}")
@@ -279,25 +257,19 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             that none was dropped, and no `prior` of its own. Its `checkpoint` stays what it is.
         groups, max_error : optional
             As in `fit`: without them, the new certificate bounds no errors by group, and proves no declared error.
-
-        Returns
-        -------
-        estimator
-            This estimator, with its `n_hypotheses` set.
         """
         check_is_fitted(self)
         fitted = self.fitted_votes_
         self._refuse_changed_settings()
-        if fitted.settings.racing:
-            raise ValueError("racing must be False for a fit that hypotheses are added to: fit again without")
-        if fitted.settings.subsamples is not None:
-            raise ValueError("subsamples must be None for a fit that hypotheses are added to: there are none to add")
-        if fitted.settings.prior is not None:
-            raise ValueError("prior must be None for a fit that hypotheses are added to: it is that of the others")
-        if len(fitted.pool.members()) > 1:
-            raise ValueError("estimator must be of one family for a fit that hypotheses are added to, got UnionPool")
-        if "training-weighted" in fitted.best.certificate.assumption_codes:
-            raise ValueError("sample_weight must be None for a fit that hypotheses are added to: fit again")
+        obstacles = {
+            "racing must be False{}: fit again without": fitted.settings.racing,
+            "subsamples must be None{}: there are none to add": fitted.settings.subsamples is not None,
+            "prior must be None{}: it is that of the others": fitted.settings.prior is not None,
+            "estimator must be of one family{}, got UnionPool": len(fitted.pool.members()) > 1,
+            "sample_weight must be None{}: fit again": "training-weighted" in fitted.best.certificate.assumption_codes,
+        }
+        for obstacle in (what for what, is_there in obstacles.items() if is_there):
+            raise ValueError(obstacle.format(" for a fit that hypotheses are added to"))
         for name in ("estimator", "loss"):
             try:
                 digest(getattr(fitted.settings, name))
@@ -395,8 +367,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _open_sample(self, pool: Pool, X: Any, y: Any, settings: FitSettings) -> tuple[SampleRows, Any]:
         """Return the rows of a training sample, and their targets as they are given."""
-        computing: dict[str, Any] = {"n_jobs": settings.n_jobs, "verbose": settings.verbose}
-        rows = open_source_rows(X, y, pool, **computing)
+        workers = Workers(settings.n_jobs, verbose=settings.verbose)
+        rows = open_source_rows(X, y, pool, workers)
         if rows is None:
             code_book = pool.make_code_book(to_host(X))
             # On a copy: what it notes about the features belongs to a fit that succeeds.
@@ -404,13 +376,10 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             features, labels = noted._read(pool, code_book, X, y, reset=True)
             if settings.checkpoint is None:
                 columns = getattr(noted, "feature_names_in_", None)
-                read = MemoryRows.of(
-                    features, pool, Workers(**computing), code_book=code_book, columns=columns, given=X
-                )
-                return read, labels
+                return MemoryRows.of(features, pool, workers, code_book=code_book, columns=columns, given=X), labels
             if code_book is not None or not isinstance(features, np.ndarray):
                 raise ValueError("checkpoint must be None unless X is a dense array or read in blocks")
-            rows = open_source_rows(ArraySource(features, labels), None, pool, **computing, local=True)
+            rows = open_source_rows(ArraySource(features, labels), None, pool, workers, local=True)
             assert rows is not None
         return rows, rows.labels()
 
@@ -427,9 +396,9 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
             self._check_target(y)
         # A code book checks the columns of a table itself.
         checks = pool.validation_kwargs(X) if code_book is None else {"skip_check_array": True}
-        is_known = not reset and is_table(X) and self.fitted_votes_.ranges is not None
+        ranges = None if reset or not is_table(X) else self.fitted_votes_.ranges
         # Where a code book encodes the table, or a learner takes gaps, these fill them.
-        fills = is_known and code_book is None and checks.get("ensure_all_finite", True) is True
+        fills = ranges is not None and code_book is None and checks.get("ensure_all_finite", True) is True
         with _explain_text(X):
             if reset:
                 X, y = validate_data(self, X, y, **checks)
@@ -437,7 +406,6 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 allowed = {"ensure_all_finite": "allow-nan"} if fills else {}
                 X = validate_data(self, X, reset=False, **checks | allowed)
         X = X if code_book is None else code_book.encode(X)
-        ranges = self.fitted_votes_.ranges if is_known else None
         if ranges is not None and (gaps := ranges.count_gaps(X)):
             warnings.warn(describe_gaps(gaps), UserWarning, stacklevel=1)
             X = ranges.fill(X) if fills else X
@@ -469,20 +437,29 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError("X must be rows that were opened by this fit: others have other features and targets")
             return X
         validate_settings(self, {name: self._CONSTRAINTS[name] for name in _COMPUTING})
-        fitted = self.fitted_votes_
+        fitted, workers = self.fitted_votes_, Workers(self.n_jobs, verbose=self.verbose)
         pool, code_book = fitted.pool, fitted.code_book
-        computing: dict[str, Any] = {"n_jobs": self.n_jobs, "verbose": self.verbose}
         labels: Any
-        rows: SampleRows | None = open_source_rows(X, y, pool, **computing, fitted=fitted)
+        rows: SampleRows | None = open_source_rows(X, y, pool, workers, fitted=fitted)
         if rows is None:
             X, labels = self._read(pool, code_book, X, y, reset=False)
-            columns: Any = fitted.feature_names
-            rows = MemoryRows.of(X, pool, Workers(**computing), code_book=code_book, columns=columns)
+            rows = MemoryRows.of(X, pool, workers, code_book=code_book, columns=fitted.feature_names)
         else:
             labels = None if y is None else rows.labels()
         nothing = np.zeros(len(rows), dtype=np.float64 if fitted.task.numeric else np.intp)
         encoded = nothing if labels is None else fitted.task.encode(labels)
-        return rows.with_target(fitted.task, encoded).opened(fitted.training_rows, has_target=labels is not None)
+        opened = rows.with_target(fitted.task, encoded)
+        return replace(opened, opened_for=fitted.training_rows, has_target=labels is not None)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels or numbers, in the way that `voting` says.
+
+        With ``voting="gibbs"`` every point of every call gets a hypothesis of its own, drawn afresh: the stream of
+        draws begins with `fit`, from `random_state`, and goes on from call to call. A model that comes out of a file
+        begins a stream of its own, from the system's entropy, since a stream that began again with every loading
+        would ask the same hypothesis every time.
+        """
+        return np.concatenate(list(self._predict(self.open_rows(X))))
 
     def _predict(self, rows: SampleRows, *, aggregated: bool = False) -> Iterator[NDArray[Any]]:
         """Return what the vote of now, not of a later fit, predicts, block by block, or its aggregated answers."""
@@ -604,16 +581,13 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         rows = self.open_rows(X, y)
         has_target, rows = rows.has_target, self._check_unseen(rows)
-        is_seed = random_state is None or (is_whole(random_state) and int(random_state) >= 0)
-        if tail == "exact" and not is_seed:
-            raise ValueError(f"random_state must be a whole number, at least 0, or None, got {random_state!r}")
-        n, seed = len(rows), self.fitted_votes_.entropy if random_state is None else random_state
+        fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
+        certificate, n = fitted.best.certificate, len(rows)
+        tail_seed = _check_tail(tail, random_state, certificate)
+        seed = fitted.entropy if random_state is None else int(random_state)
         weighting = Weighting.of(weights, max_weight, weights_estimated, seed, n)
         declared = None if groups is None else Groups.of(groups, n, X)
         self._refuse_changed_settings()
-        fitted, loss = self.fitted_votes_, self.fitted_votes_.loss
-        certificate = fitted.best.certificate
-        tail_seed = _check_tail(tail, random_state, certificate)
         if fitted.task.numeric and not has_target:
             raise ValueError("y must be given: without targets, only votes of classifiers can be certified")
         if loss.on_probabilities or not (has_target or loss.is_zero_one):
@@ -697,40 +671,18 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         ----------
         assumption : str
             A code of `pacbayes.certificate.assumptions`, or a sentence.
-
-        Returns
-        -------
-        estimator
-            This estimator.
         """
         check_is_fitted(self)
         self.fitted_votes_ = self.fitted_votes_.add_assumption(assumption)
         return self
 
     def count_seen(self, X: Any) -> int:
-        """Count rows of the training sample among others, in part and in any order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        int
-            Their number; 0 if they are no more than new rows would have in common with the sample by chance.
-        """
+        """Count rows of the training sample among others, in part and in any order; 0 if no more than by chance."""
         known = self.fitted_votes_.training_rows
         return known.count_seen(self.open_rows(X).summarize(known.shift)[0])
 
     def check_unseen(self, X: Any) -> None:
-        """Raise ValueError if there are rows of the training sample among others, in part and in any order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        """
+        """Raise ValueError if there are rows of the training sample among others, in part and in any order."""
         self._check_unseen(self.open_rows(X))
 
     def _check_unseen(self, rows: SampleRows) -> SampleRows:
@@ -782,10 +734,7 @@ def read_fit_params(*, sample_weight: Any = None, **others: Any) -> Any:
 
 def _weigh_rows(rows: SampleRows, weights: Any) -> SampleRows:
     """Return rows that count differently in training, or raise ValueError for weights that cannot be."""
-    n = len(rows)
-    given = as_real_array("sample_weight", weights, f"a number for each of the {n} rows")
-    if given.shape != (n,):
-        raise ValueError(f"sample_weight must hold a number for each of the {n} rows, got shape {given.shape}")
+    given = row_numbers("sample_weight", weights, len(rows))
     wrong = ~((given >= 0) & (given < np.inf))
     if wrong.any() or not given.any():
         found = f"{given[wrong][0]!s} in row {int(np.argmax(wrong))}" if wrong.any() else "zeros only"
@@ -799,10 +748,12 @@ def _weigh_rows(rows: SampleRows, weights: Any) -> SampleRows:
 
 
 def _check_tail(tail: Any, random_state: Any, certificate: Certificate) -> int | None:
-    """Return the seed of a randomised tail, None for the exact one; raise ValueError if it has none."""
+    """Return the seed of a randomised tail, None for the exact one; raise ValueError for what is no seed."""
     if tail not in ("exact", "randomised"):
         raise ValueError(f"tail must be 'exact' or 'randomised', got {tail!r}")
     if tail == "exact":
+        if not (random_state is None or (is_whole(random_state) and int(random_state) >= 0)):
+            raise ValueError(f"random_state must be a whole number, at least 0, or None, got {random_state!r}")
         return None
     if not certificate.is_zero_one:
         raise ValueError(f"tail must be 'exact' for the loss {certificate.loss!r}, which does not count errors")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -11,8 +11,6 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from sklearn import get_config
-
-from pacbayes._progress import show_progress
 
 __all__ = ["chunks", "count_threads", "count_workers", "rows_per_block", "run_in_background", "run_tasks"]
 
@@ -83,37 +81,19 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 
 def run_tasks(
-    function: Callable[..., Any],
-    tasks: list[tuple[Any, ...]],
-    *,
-    n_jobs: int | None,
-    threads: bool,
-    verbose: int,
-    description: str,
-) -> Iterable[Any]:
+    function: Callable[..., Any], tasks: list[tuple[Any, ...]], *, n_jobs: int | None, threads: bool
+) -> Iterator[Any]:
     """Call a function with the arguments of each task, and yield the results in the order of the tasks.
 
-    `threads` says that the function releases the interpreter's lock, so that threads are enough. With `verbose`, 0
-    shows no progress, 1 a bar on a terminal and elsewhere a line now and then, 2 also a line at the end.
+    `threads` says that the function releases the interpreter's lock, so that threads are enough.
     """
     workers, shared_memory = _thread_workers(n_jobs)
     if threads and workers > 1 and shared_memory:
         # Plain threads: joblib waits for its own in steps of 10 ms, which is a tenth of a fit.
         with ThreadPoolExecutor(workers) as executor:
-            yield from _show_progress(
-                executor.map(lambda task: function(*task), tasks), len(tasks), verbose, description
-            )
+            yield from executor.map(lambda task: function(*task), tasks)
         return
     backend, _ = get_active_backend()
     can_stream = getattr(backend, "supports_return_generator", False)
     parallel = Parallel(n_jobs=n_jobs, return_as="generator" if can_stream else "list")
-    results = parallel(delayed(function)(*task) for task in tasks)
-    yield from _show_progress(results, len(tasks), verbose, description)
-
-
-def _show_progress(results: Iterable[Any], total: int, verbose: int, description: str) -> Iterable[Any]:
-    """Yield the results, and show progress if asked."""
-    with show_progress(description, total, enabled=verbose > 0, announce=verbose > 1) as bar:
-        for result in results:
-            bar.advance()
-            yield result
+    yield from parallel(delayed(function)(*task) for task in tasks)

@@ -171,6 +171,14 @@ def largest_size(n: float | Array, n_max: ArrayLike | None, name: str = "n") -> 
     return largest
 
 
+def row_numbers(name: str, value: Any, n: int) -> Array:
+    """Return one real number for each of n rows, or raise."""
+    given = as_real_array(name, value, f"a number for each of the {n} rows")
+    if given.shape != (n,):
+        raise ValueError(f"{name} must hold a number for each of the {n} rows, got shape {given.shape}")
+    return given
+
+
 def vector(name: str, array: Array, entries: str) -> Array:
     """Return a one-dimensional, non-empty array, or raise and say what its `entries` are."""
     if array.ndim != 1 or array.size == 0:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, is_regressor
 
+from pacbayes._estimator import CertifiedEstimator
 from pacbayes._losses import ZERO_ONE
-from pacbayes._voting_estimator import VotingEstimator
+from pacbayes._validation import Array
 from pacbayes.certificate import Certificate, Objective, Voting, choose_voters, with_unlabelled
 from pacbayes.fitting import SampleRows, evaluate_on_rows
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import Labels
-from pacbayes.tasks import Classification, count_disagreements
+from pacbayes.tasks import Classification
 
 __all__ = ["PACBayesClassifier"]
 
 
-class PACBayesClassifier(ClassifierMixin, VotingEstimator):
+class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     """Many classifiers of several families, weighted by minimising a PAC-Bayesian bound, with a certificate.
 
     Each of m hypotheses is trained on a subsample that is chosen without looking at the data, and validated on the
@@ -82,8 +84,7 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
         subsamples to large ones, and leaves out those whose kind (kernel width, C, scaler) lost on smaller ones: about
         twice as fast on the paper's datasets, but what is left out would have had 39% to 91% of the mass. The
         certificate is as true as without: what is dropped has weight 0, and keeps its share of the prior. False trains
-        and validates every one in full.
-        Without effect for ``voting="uniform"``, which gives weight to all.
+        and validates every one in full. Without effect for ``voting="uniform"``, which gives weight to all.
     n_jobs : int, optional
         Workers for training and validation, by joblib: threads for the default's families, which release the
         interpreter's lock, and its current backend for other base learners. Threads also predict with SVMs, where there
@@ -128,16 +129,11 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
 
     Notes
     -----
-    Where rows are held out, the bound on what `predict` does is the exact bound of a test set, and the posterior has
-    nothing to do but to weight: so hypotheses are trained on most of the other rows. Several votes compete, each
-    trained on its own draw of rows, which smooths the luck of one split for the price of a share of delta. The figures
-    are in `benchmarks/RESULTS.md`.
-
-    Which family is the right one for the data is decided by the posterior, whose prior has a share for each: nothing is
-    cross-validated, and `certificate_.describe_weights()` says which family won. Trees and logistic regressions divide
-    their weight in the vote by their probabilities, SVMs give theirs to a label. Held-out rows test the vote that is
-    made so. Without held-out rows all vote by labels, which is what PAC-Bayesian bounds on a vote are about, and so are
-    the validation losses, the bound on the randomised classifier and that on the best hypothesis in any case.
+    Where rows are held out, the posterior has nothing to do but to weight: so hypotheses are trained on most of the
+    other rows. Several votes, each trained on its own draw of rows, smooth the luck of one split for a share of delta.
+    Trees and logistic regressions divide their weight in the vote by their probabilities, SVMs give theirs to a label.
+    Without held-out rows all vote by labels, which is what PAC-Bayesian bounds on a vote are about, and so are
+    validation losses in any case. Figures are in `benchmarks/RESULTS.md`.
 
     References
     ----------
@@ -208,44 +204,129 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Classification, NDArray[np.intp]]:
         return Classification.learn(target)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels, in the way that `voting` says.
+    def predict_proba(self, X: Any) -> Array:
+        """Return probabilities, of shape (n, n_classes): shares of the vote, calibrated on training rows.
 
-        With ``voting="gibbs"`` every point of every call gets a hypothesis of its own, drawn afresh: the stream of
-        draws begins with `fit`, from `random_state`, and goes on from call to call. A model that comes out of a file
-        begins a stream of its own, from the system's entropy, since a stream that began again with every loading
-        would ask the same hypothesis every time.
+        Training rows that hypotheses were not trained on say how much a share is worth: `certificate_.calibration`. The
+        class with the largest share has the largest probability. With held-out rows, `certificate_.probabilities` has a
+        bound on the Brier score, and limits of how often predictions of some probability are right. The randomised
+        classifier and a single hypothesis have shares alone.
+        """
+        return np.concatenate(list(self.predict_batches(X, "predict_proba")))
+
+    def predict_shares(self, X: Any) -> Array:
+        """Return shares of the vote, of shape (n, n_classes): the weighted mean of the answers of all hypotheses.
+
+        The answer of a hypothesis that votes by probabilities are these, that of one that votes by labels is 1 for the
+        class that it predicts. Of hypotheses that vote by labels alone, a share of 0.9 says that those with 90% of the
+        weight agree: no calibrated probability. The lightest hypotheses, of a total weight of at most 1e-12, are not
+        asked: a share is off by at most 1e-12.
+        """
+        return np.concatenate(list(self.predict_batches(X, "predict_shares")))
+
+    def predict_selective(self, X: Any, max_error: float | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Predict labels, and say which of them are answers whose error is proved to be small.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Points.
+        max_error : float, optional
+            Largest error among answered points, chosen at any time: the rows of `certificate_.abstention` hold all at
+            once, and the smallest threshold on the winner's share that proves it is taken. By default the error that
+            was declared at the fit, ``fit(X, y, max_error=...)``, whose test is more powerful.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Predicted labels.
+        labels : ndarray of shape (n,)
+            Predicted labels, as by `predict`.
+        answered : ndarray of bool of shape (n,)
+            Which of them are answers. About the others nothing is proved.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from pacbayes import PACBayesClassifier
+        >>> X, y = make_moons(1000, noise=0.3, random_state=0)
+        >>> model = PACBayesClassifier(n_hypotheses=20, random_state=0).fit(X, y)
+        >>> labels, answered = model.predict_selective(X, max_error=0.1)
         """
-        return np.concatenate(list(self._predict(self.open_rows(X))))
+        rows = self.open_rows(X)
+        threshold = self.certificate_.choose_abstention(max_error).threshold
+        labels, is_winner, shares = self._predict_with_shares(rows)
+        return labels, shares[is_winner] >= threshold
+
+    def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
+        """Predict sets of classes, of which a share of at least `coverage` is proved to hold the true class.
+
+        With probability 1 - delta over the draw of the sample, at least this share of new points has its class in its
+        set. A set holds the class that `predict` returns, and those with a large enough share of the vote: it is never
+        empty. `certificate_.choose_sets(coverage)` has the mean size of the sets of held-out points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        coverage : float, default=0.95
+            Share of sets that hold the true class, in (0, 1), declared before a look at the sets. Each level that is
+            asked for holds with probability 1 - delta, and not all of them at once.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, n_classes)
+            Which classes are in the set of each point.
+        """
+        rows = self.open_rows(X)
+        threshold = self.certificate_.choose_sets(coverage).threshold
+        _, is_winner, shares = self._predict_with_shares(rows)
+        return np.asarray(is_winner | (shares >= threshold))
+
+    def _predict_with_shares(self, rows: SampleRows) -> tuple[NDArray[Any], NDArray[np.bool_], Array]:
+        labels = self.predict(rows)
+        return labels, labels[:, np.newaxis] == self.classes_, self.predict_shares(rows)
+
+    def predict_batches(self, X: Any, method: str = "predict") -> Iterator[NDArray[Any]]:
+        """Predict rows that may be more than the memory holds, and yield the results block by block, in order.
+
+        Parameters
+        ----------
+        X : str, path-like, dask collection, Source or array-like
+            Points, as in `fit`. Columns of a table are found by their names, and others ignored.
+        method : {"predict", "predict_proba", "predict_shares"}, default="predict"
+            What to yield: labels, probabilities or shares of the vote.
+
+        Returns
+        -------
+        iterator of ndarray
+            What `method` would return for the rows of each block, which are read when they are asked for.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from pacbayes import PACBayesClassifier
+        >>> X, y = make_moons(500, noise=0.1, random_state=0)
+        >>> model = PACBayesClassifier(n_hypotheses=8, random_state=0).fit(X, y)
+        >>> sum(labels.size for labels in model.predict_batches(X))
+        500
+        """
+        if method not in ("predict", "predict_proba", "predict_shares"):
+            raise ValueError(f"method must be 'predict', 'predict_proba' or 'predict_shares', got {method!r}")
+        rows = self.open_rows(X)
+        found, calibration = self._predict(rows, aggregated=method != "predict"), self.certificate_.calibration
+        return found if method != "predict_proba" or calibration is None else map(calibration.apply, found)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the margin of the vote: share of the second class minus that of the first; of more classes, shares."""
+        shares = self.predict_shares(X)
+        return np.asarray(shares[:, 1] - shares[:, 0]) if shares.shape[1] == 2 else shares
 
     def predict_hypotheses(self, X: Any) -> NDArray[Any]:
-        """Predict labels with every hypothesis alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (m, n)
-            Labels that hypothesis h predicts, in row h.
-        """
+        """Predict labels with every hypothesis alone, of shape (m, n)."""
         votes = [self.hypotheses_.votes(points) for points in self.open_rows(X).batches()]
         return np.asarray(self.classes_[np.concatenate(votes, axis=1)])
 
     def count_errors(self, X: Any, y: ArrayLike) -> int:
-        """Count the errors of what `predict` does, for a bound on its error.
+        """Count the errors of what `predict` does: predictions that rounding could change on another engine are errors.
 
         Parameters
         ----------
@@ -253,11 +334,6 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
             Points.
         y : array-like of shape (n,)
             Their labels. A label that the classifier does not know counts as an error.
-
-        Returns
-        -------
-        int
-            Number of errors. A prediction that could differ on another engine, for rounding, counts as one.
         """
         rows = self._open_labelled(X, y)
         return int(evaluate_on_rows(self.fitted_votes_.best, rows, ZERO_ONE, self._prediction_stream).total)
@@ -270,7 +346,11 @@ class PACBayesClassifier(ClassifierMixin, VotingEstimator):
         validated = np.flatnonzero(~np.isnan(vote.losses))
         rho, losses, n, kls = (array[validated] for array in (vote.posterior, vote.losses, vote.seen, kl_divs))
         voters = validated[choose_voters(rho, losses, n, kls, certificate.delta)]  # type: ignore[arg-type]
-        disagreements = count_disagreements(vote.task, vote.hypotheses, vote.posterior, voters, rows.batches())
+        asked, disagreements = vote.hypotheses.take(voters), np.zeros(voters.size, dtype=np.intp)
+        for points in rows.batches():
+            decided, uncertain = vote.task.predict(vote.hypotheses, vote.posterior, points)
+            votes, others = asked.votes_and_uncertain(points)
+            disagreements += np.count_nonzero((votes != decided) | others | uncertain, axis=1)
         return with_unlabelled(
             certificate, vote.losses[voters], vote.seen[voters], kl_divs[voters], disagreements, len(rows)
         )

@@ -133,21 +133,6 @@ class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[mis
     def _learn_task(self, target: NDArray[Any] | Labels) -> tuple[Regression, Array]:
         return Regression.learn(target, self.y_range, self.compete_by)
 
-    def predict(self, X: Any) -> Array:
-        """Predict numbers, in the way that `voting` says.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Predicted numbers.
-        """
-        return np.concatenate(list(self._predict(self.open_rows(X))))
-
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
         """Predict intervals, of which a share of at least `coverage` is proved to hold the target.
 
@@ -182,18 +167,7 @@ class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[mis
         return np.asarray(ends[:, :, 0] if levels.ndim == 0 else ends)
 
     def predict_hypotheses(self, X: Any) -> Array:
-        """Predict numbers with every hypothesis alone, clipped to `y_range` if there is one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (m, n)
-            Numbers that hypothesis h predicts, in row h.
-        """
+        """Predict numbers with every hypothesis alone, of shape (m, n), clipped to `y_range` if there is one."""
         numbers = np.concatenate([self.hypotheses_.votes(points) for points in self.open_rows(X).batches()], axis=1)
         limits = self.fitted_votes_.task.parameters()["y_range"]
         return numbers if limits is None else np.clip(numbers, *limits)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacbayes._estimator import CertifiedEstimator, read_fit_params
 from pacbayes._settings import Whole, validate_settings
-from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
+from pacbayes.classifier import PACBayesClassifier
+from pacbayes.regressor import PACBayesRegressor
 
 __all__ = ["CertifiedGridSearch"]
 
@@ -25,9 +26,16 @@ __all__ = ["CertifiedGridSearch"]
 _COMMON = ("delta", "loss", "y_range", "compete_by")
 
 
-def _has(name: str) -> Any:
-    """Return a decorator for methods that a search has if its estimator has them."""
-    return available_if(lambda search: hasattr(search.classifier, name))
+def _of_the_best(method: Callable[..., Any]) -> Any:
+    """Return a method that asks the best candidate, which a search has if its estimator does."""
+
+    @available_if(lambda search: hasattr(search.classifier, method.__name__))  # type: ignore[untyped-decorator]
+    @wraps(method)
+    def ask(self: CertifiedGridSearch, *arguments: Any, **settings: Any) -> Any:
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, method.__name__)(*arguments, **settings)
+
+    return ask
 
 
 class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
@@ -103,11 +111,6 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         **fit_params
             `sample_weight`, and nothing else: how much each row counts in the training of all candidates, as in
             `PACBayesClassifier.fit`.
-
-        Returns
-        -------
-        CertifiedGridSearch
-            The fitted search.
         """
         weights = read_fit_params(**fit_params)
         if not hasattr(self.classifier, "fit_candidate"):
@@ -146,107 +149,12 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels or numbers with the best candidate.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Predicted labels or numbers.
-        """
-        return np.asarray(self._best.predict(X))
-
-    @property
-    def _best(self) -> Any:
-        check_is_fitted(self)
-        return self.best_estimator_
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the best candidate, or the coefficient of determination of predicted numbers.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Points, their labels or numbers and, optionally, their weights.
-
-        Returns
-        -------
-        float
-            The score.
-        """
-        return float(self._best.score(X, y, sample_weight))
-
-    @_has("predict_interval")  # type: ignore[untyped-decorator]
-    def predict_interval(self, X: Any, coverage: Any = 0.9) -> Array:
-        """Predict intervals with the best candidate, which is a regressor.
-
-        Parameters
-        ----------
-        X, coverage
-            As in `PACBayesRegressor.predict_interval`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), or (n, 2, levels) for several levels
-            Lower and upper ends.
-        """
-        return np.asarray(self._best.predict_interval(X, coverage))
-
-    @_has("predict_proba")  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Return shares of the vote of the best candidate.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Shares, summing to one.
-        """
-        return np.asarray(self._best.predict_proba(X))
-
-    @_has("predict_selective")  # type: ignore[untyped-decorator]
-    def predict_selective(self, X: Any, max_error: float | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Predict labels with the best candidate, and say which of them are answers whose error is proved to be small.
-
-        Parameters
-        ----------
-        X, max_error
-            As in `PACBayesClassifier.predict_selective`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,)
-            Predicted labels.
-        answered : ndarray of bool of shape (n,)
-            Which of them are answers.
-        """
-        labels, answered = self._best.predict_selective(X, max_error)
-        return labels, answered
-
-    @_has("predict_set")  # type: ignore[untyped-decorator]
-    def predict_set(self, X: Any, coverage: float = 0.95) -> NDArray[np.bool_]:
-        """Predict sets of classes with the best candidate.
-
-        Parameters
-        ----------
-        X, coverage
-            As in `PACBayesClassifier.predict_set`.
-
-        Returns
-        -------
-        ndarray of bool of shape (n, n_classes)
-            Which classes are in the set of each point.
-        """
-        return np.asarray(self._best.predict_set(X, coverage))
+    predict = _of_the_best(PACBayesClassifier.predict)
+    score = _of_the_best(PACBayesClassifier.score)
+    predict_interval = _of_the_best(PACBayesRegressor.predict_interval)
+    predict_proba = _of_the_best(PACBayesClassifier.predict_proba)
+    predict_selective = _of_the_best(PACBayesClassifier.predict_selective)
+    predict_set = _of_the_best(PACBayesClassifier.predict_set)
 
     def __sklearn_tags__(self) -> Any:
         tags, own = super().__sklearn_tags__(), get_tags(self.classifier)

@@ -554,7 +554,7 @@ def test_what_is_computed_from_other_attributes_is_computed_anew(tmp_path):
         (None, "RBFSVMs", "_gathered", "classes"),
         (None, "RBFSVMs", "_device", "classes"),
         (SVC(), "SVC", "_impl", "classes_"),
-        (SVC(), "RandomSubsamples", "assumption", "n"),
+        (SVC(), "RandomSubsamples", "assumptions", "n"),
     ],
 )
 def test_an_attribute_in_the_place_of_a_constant(tmp_path, learner, kind, name, having):

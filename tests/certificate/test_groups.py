@@ -112,7 +112,7 @@ def test_groups_in_other_forms(groups, name, labels):
         (np.ma.array([1, 2, 1], mask=[False, True, False]), "got none for 1 of 3 rows, first row 1"),
         ({"a": np.ma.array([True] * 3, mask=[False, True, False])}, r"groups\['a'\] .*, got masked ones"),
         (["a", 1, "b"], None),  # NumPy makes text of it
-        (np.array(["a", 1, "b"], dtype=object), "labels of one type, got int and str"),
+        (np.array(["a", 1, "b"], dtype=object), "labels of one type, none of them missing, got int and str"),
         ({"a": [True, False, True], "b": [0.0, 1.0, 0.0]}, r"groups\['b'\] must be True or False for each of the 3"),
         ({"a": [True, False]}, r"groups\['a'\] must be True or False for each of the 3 rows, got bool of shape \(2,\)"),
         ({}, "at least one group"),

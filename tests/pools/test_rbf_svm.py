@@ -74,7 +74,8 @@ def train(points, codes, *, C=1.0, gamma=None, multiplier=1.0, tolerance=1e-3, m
     rows, sizes = np.arange(n, dtype=np.int32), np.array([n])
     result = _engine.train(points, np.asarray(codes, dtype=np.int32), rows, sizes, seed, *arguments)
     sample = Sample(points, np.asarray(codes), np.arange(max(codes) + 1))
-    return RBFSVMPool()._collect(result, sample, np.array([float(C)]), scale, _rbf_svm._Shared())
+    own = {"n_classes": result["n_classes"], "class_codes": result["classes"], "shared_scale": None}
+    return RBFSVMPool()._collect(result, sample, np.array([float(C)]), scale, **own)
 
 
 @pytest.mark.parametrize(("points", "labels", "expected"), EXTREME_SEEDS)

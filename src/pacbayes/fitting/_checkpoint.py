@@ -17,7 +17,7 @@ from pacbayes.exceptions import SourceError
 from pacbayes.fitting._hypotheses import Arrays, to_arrays
 from pacbayes.pools import Hypotheses
 
-_FORMAT = 2
+_FORMAT = 3
 _MANIFEST = "checkpoint.json"
 
 # The array of a part that says what the others are.
@@ -51,13 +51,9 @@ class Checkpoint:
         if not self._read_manifest():
             content = {"format": _FORMAT, "fingerprints": self._fingerprints}
             content["seed"] = seed if self.seed is None else self.seed
-            try:
+            with _explain("make the checkpoint folder", self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise SourceError(
-                    f"cannot make the checkpoint folder {str(self.folder)!r}: {error.strerror}"
-                ) from error
-            with _explain_unwritable(self.folder / _MANIFEST):
+            with _explain("write the checkpoint", self.folder / _MANIFEST):
                 create_atomic(self.folder / _MANIFEST, json.dumps(content, indent=1).encode())
             # Another fit may have created it in the meantime: it is read in any case.
             if not self._read_manifest():
@@ -98,7 +94,7 @@ class Checkpoint:
             return
         content = io.BytesIO()
         np.savez(content, **arrays, **{_SEAL: np.array(self._seal(name, arrays))})  # type: ignore[arg-type]
-        with _explain_unwritable(self._path(name)):
+        with _explain("write the checkpoint", self._path(name)):
             write_atomic({self._path(name): content.getvalue()})
 
     def load(self, name: str) -> Arrays | None:
@@ -119,8 +115,9 @@ class Checkpoint:
 
 
 @contextmanager
-def _explain_unwritable(path: Path) -> Iterator[None]:
+def _explain(attempt: str, path: Path) -> Iterator[None]:
+    """Raise SourceError that says what was attempted where the system refuses it."""
     try:
         yield
     except OSError as error:
-        raise SourceError(f"cannot write the checkpoint {str(path)!r}: {error.strerror}") from error
+        raise SourceError(f"cannot {attempt} {str(path)!r}: {error.strerror}") from error

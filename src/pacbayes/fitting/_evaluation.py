@@ -32,6 +32,7 @@ from pacbayes.fitting._rows import Block, SampleRows
 from pacbayes.fitting._votes import Vote
 from pacbayes.fitting._work import (
     answer_rows_out_of_bag,
+    join_results,
     measure_errors,
     predict_block,
     sum_losses,
@@ -42,8 +43,8 @@ from pacbayes.fitting._work import (
 )
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses
-from pacbayes.sampling import TEST, ChosenSubsamples, Subsamples, stream
-from pacbayes.tasks import calibrate, draw_voters
+from pacbayes.sampling import TEST, ChosenSubsamples, stream
+from pacbayes.tasks import calibrate
 
 # Rows that a worker predicts at least: fewer are not worth the overhead.
 _LEAST_ROWS = 4096
@@ -71,8 +72,8 @@ def total_losses(vote: Vote, chosen: NDArray[np.intp], rest: SampleRows, loss: L
     subsamples = ChosenSubsamples(vote.subsamples, chosen)
     blocks = rest.blocks(0, len(rest), rest.block_rows)
     common = (loss, vote.hypotheses.take(chosen), subsamples)
-    results = _run(rest, sum_losses, common, [(block,) for block in blocks], "validation")
-    return sum((result["totals"] for result in results), np.zeros(chosen.size))
+    found = join_results(_run(rest, sum_losses, common, [(block,) for block in blocks], "validation"))
+    return found["totals"]
 
 
 def evaluate_vote(
@@ -88,16 +89,16 @@ def evaluate_vote(
 ) -> tuple[Vote, TestResult | None]:
     """Add to the certificate what held-out rows, or otherwise validation rows, say about the predictor.
 
-    `rest` are those of `rows` that train and validate the hypotheses. Where rows are held out, `loss` is one of labels.
-    A prediction that could differ on another engine has the largest loss, 1. `k` is the number of the vote in a fit,
-    whose results a checkpoint may hold, and `batch_rows` how many are predicted at a time. `groups` are those of
-    `rows`, whose errors are to be bounded as well. `max_error` was declared for answered points, and `calibrates` says
-    whether shares become calibrated probabilities. Returns what the vote did on the held-out rows, too.
+    `rest` are those of `rows` that train and validate the hypotheses, and `k` is the number of the vote in a fit, whose
+    results a checkpoint may hold. `max_error` was declared for answered points, and `calibrates` says whether shares
+    become calibrated probabilities. Returns what the vote did on the held-out rows, too.
     """
     certificate = vote.certificate.revise(**vote.task.describe_target(rows.sample.codes))
     declared = None
     if certificate.predictor == MAJORITY and (calibrates or max_error is not None):
-        tallies, codes = _tally_validation(vote, rest, k)
+        most = min(_MOST_CALIBRATED, max(1, _MOST_TALLIES // vote.task.width))
+        tallied = _ask_out_of_bag(vote, rest, tally_rows_out_of_bag, most, _name(k, "calibration"))
+        tallies, codes = tallied["tallies"], tallied["codes"]
         if calibrates:
             certificate = certificate.revise(calibration=calibrate(tallies, codes))
         if max_error is not None:
@@ -107,20 +108,31 @@ def evaluate_vote(
         return replace(vote, certificate=_tabulate_validation(vote, certificate, rest, k)), None
     tested = rows.take(vote.split.held_out)
     rng = stream(vote.split.entropy, 0, TEST)
-    result = evaluate_on_rows(vote, tested, loss, rng, "" if k is None else f"vote{k}-test", batch_rows)
+    result = evaluate_on_rows(vote, tested, loss, rng, _name(k, "test"), batch_rows)
     held_out_groups = None if groups is None else groups.take(vote.split.held_out)
     found = result._replace(declared=declared) if isinstance(result, TestResult) else None
     return replace(vote, certificate=result.certify(certificate, held_out_groups)), found
 
 
-def _tally_validation(vote: Vote, rest: SampleRows, k: int | None) -> tuple[Array, NDArray[np.intp]]:
-    """Return the weight behind each class on some rows, of voters that were not trained on them, and their targets."""
-    rest, hypotheses, weights, subsamples = _choose_validation(vote, rest)
-    most = min(len(rest), _MOST_CALIBRATED, max(1, _MOST_TALLIES // vote.task.width))
-    tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
-    common, name = (hypotheses, weights, subsamples), "" if k is None else f"vote{k}-calibration"
-    results = _run(rest, tally_rows_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples], asked=0)
-    return np.concatenate([one["tallies"] for one in results]), np.concatenate([one["codes"] for one in results])
+def _name(k: int | None, what: str) -> str:
+    """Return what results about a vote of a fit are called in a checkpoint."""
+    return "" if k is None else f"vote{k}-{what}"
+
+
+def _ask_out_of_bag(
+    vote: Vote, rest: SampleRows, function: Any, most: int, name: str, voters: NDArray[np.intp] | None = None
+) -> Arrays:
+    """Return what voters, by default those with weight, do on training rows, on which each counts if they were not its.
+
+    These are so many rows at most, drawn without looking at them. What a function is given begins with the task, the
+    voters, their weights and their training sets.
+    """
+    voters = np.flatnonzero(vote.posterior > 0) if voters is None else voters
+    weights, subsamples = vote.posterior[voters], ChosenSubsamples(vote.subsamples, voters)
+    rest = rest.arrange(vote.split.entropy)
+    tasks = [(block,) for block in rest.blocks(0, min(most, len(rest)), rest.block_rows)]
+    common, about = (vote.task, vote.hypotheses.take(voters), weights, subsamples), [weights, voters, vote.subsamples]
+    return join_results(_run(rest, function, common, tasks, "weighting", name, about))
 
 
 def stack_vote(vote: Vote, rest: SampleRows, k: int | None = None) -> Array:
@@ -130,16 +142,10 @@ def stack_vote(vote: Vote, rest: SampleRows, k: int | None = None) -> Array:
     """
     heaviest = np.argsort(-vote.posterior, kind="stable")[:_MOST_STACKED]
     chosen = np.sort(heaviest[vote.posterior[heaviest] >= _LEAST_STACKED * vote.posterior.max()])
-    rest = rest.arrange(vote.split.entropy)
-    common = (vote.task, vote.hypotheses.take(chosen), ChosenSubsamples(vote.subsamples, chosen))
-    most = min(len(rest), _MOST_OUT_OF_BAG, max(1, _MOST_STACKED_ANSWERS // (chosen.size * vote.task.width)))
-    tasks = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
-    name, about = "" if k is None else f"vote{k}-stacking", [chosen, vote.subsamples]
-    results = _run(rest, answer_rows_out_of_bag, common, tasks, "weighting", name, about)
-    answers, outside = (np.concatenate([one[name] for one in results], axis=1) for name in ("answers", "outside"))
-    target = np.concatenate([one["target"] for one in results])
+    most = min(_MOST_OUT_OF_BAG, max(1, _MOST_STACKED_ANSWERS // (chosen.size * vote.task.width)))
+    found = _ask_out_of_bag(vote, rest, answer_rows_out_of_bag, most, _name(k, "stacking"), chosen)
     weights, start = np.zeros(vote.posterior.size), vote.posterior[chosen] / vote.posterior[chosen].sum()
-    weights[chosen] = vote.task.stack(answers, outside, target, start)
+    weights[chosen] = vote.task.stack(found["answers"], found["outside"], found["target"], start)
     return weights
 
 
@@ -156,19 +162,16 @@ def evaluate_shares(vote: Vote, rows: SampleRows, tested: TestResult | None, k: 
     ends = np.cumsum([block.n_rows for block, *_ in tasks])[:-1]
     known = zip(np.split(tested.predicted, ends), np.split(tested.wrong, ends), strict=True)
     tasks = [(*task, *found) for task, found in zip(tasks, known, strict=True)]
-    name, about = "" if k is None else f"vote{k}-shares", [weights, tested.predicted, tested.wrong]
     common = (vote.task, hypotheses, weights, vote.certificate.calibration)
-    results = _run(rows, tabulate_shares, common, tasks, "testing", name, [*about, str(common[-1])])
-    return replace(vote, certificate=with_shares(vote.certificate, *_add_counts(results), tested.declared))
+    about = [weights, tested.predicted, tested.wrong, str(vote.certificate.calibration)]
+    found = join_results(_run(rows, tabulate_shares, common, tasks, "testing", _name(k, "shares"), about))
+    return replace(vote, certificate=with_shares(vote.certificate, *_read_counts(found), tested.declared))
 
 
-def _add_counts(results: Sequence[Arrays]) -> tuple[ThresholdCounts, ProbabilityCounts]:
-    """Add up the counts of blocks of rows at thresholds on shares, and by probabilities."""
-
-    def added(names: Sequence[str]) -> list[NDArray[np.int64]]:
-        return [np.sum([one[name] for one in results], axis=0) for name in names]
-
-    return ThresholdCounts(*added(ThresholdCounts._fields)), ProbabilityCounts(*added(ProbabilityCounts._fields))
+def _read_counts(found: Arrays) -> tuple[ThresholdCounts, ProbabilityCounts]:
+    """Return the counts at thresholds on shares, and by probabilities, among results."""
+    by_share, by_probability = ([found[name] for name in kind._fields] for kind in (ThresholdCounts, ProbabilityCounts))
+    return ThresholdCounts(*by_share), ProbabilityCounts(*by_probability)
 
 
 # An error that was declared for answered points, and the thresholds for its test with their parts of delta.
@@ -209,9 +212,10 @@ def _measure_numbers(vote: Vote, rows: SampleRows, loss: Loss, name: str) -> Num
     """Test what a weighted mean predicts for rows."""
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows), None)
     common = (vote.task, hypotheses, weights)
-    results = _run(rows, measure_errors, common, tasks, "testing", name, [weights, vote.certificate.voting])
-    target, predicted, spread = (np.concatenate([one[key] for one in results]) for key in ("target", "mean", "spread"))
-    test = NumberTest(target, predicted, spread + vote.certificate.scale_floor)
+    about = [weights, vote.certificate.voting]
+    found = join_results(_run(rows, measure_errors, common, tasks, "testing", name, about))
+    target, predicted = found["target"], found["mean"]
+    test = NumberTest(target, predicted, found["spread"] + vote.certificate.scale_floor)
     median = np.full(target.shape, np.median(target))
     return NumberResult(test, loss.total(target, predicted), loss.total(target, median))
 
@@ -239,14 +243,9 @@ def evaluate_on_rows(
     # the stop. That result is not used for it. Its own is an honest test: it was made without the held-out rows, and
     # that it takes the place of the other one does not depend on what either did on them.
     about = [weights, vote.certificate.voting, shares]
-    results = _run(rows, sum_test_losses, common, tasks, "testing", name, about)
-    counts = np.sum([result["counts"] for result in results], axis=0) if "counts" in results[0] else None
-    sizes = [block.n_rows for block, *_ in tasks]
-    wrong = [np.unpackbits(found["wrong"], count=n) for found, n in zip(results, sizes, strict=True)]
-    predicted = np.concatenate([result["predicted"] for result in results])
-    total = sum(float(result["total"]) for result in results)
-    by_share = _add_counts(results) if shares else None
-    return TestResult(total, counts, predicted, np.concatenate(wrong).view(bool), by_share)
+    found = join_results(_run(rows, sum_test_losses, common, tasks, "testing", name, about))
+    by_share = _read_counts(found) if shares else None
+    return TestResult(float(found["total"]), found.get("counts"), found["predicted"], found["wrong"], by_share)
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:
@@ -257,22 +256,9 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
     """
     if certificate.voting == "gibbs" or vote.task.numeric or vote.task.width > MOST_CLASSES:
         return certificate
-    rest, hypotheses, weights, subsamples = _choose_validation(vote, rest)
-    most = len(rest) if certificate.voting == "best" else min(len(rest), _MOST_OUT_OF_BAG)
-    tasks: list[tuple[Any, ...]] = [(block,) for block in rest.blocks(0, most, rest.block_rows)]
-    common, name = (vote.task, hypotheses, weights, subsamples), "" if k is None else f"vote{k}-confusion"
-    results = _run(rest, tabulate_out_of_bag, common, tasks, "testing", name, [weights, vote.subsamples])
-    counts = np.sum([result["counts"] for result in results], axis=0)
+    most = len(rest) if certificate.voting == "best" else _MOST_OUT_OF_BAG
+    counts = _ask_out_of_bag(vote, rest, tabulate_out_of_bag, most, _name(k, "confusion"))["counts"]
     return with_confusion(certificate, counts) if counts.any() else certificate
-
-
-def _choose_validation(vote: Vote, rest: SampleRows) -> tuple[SampleRows, Hypotheses, Array, Subsamples]:
-    """Return training rows in random order, and the voters to ask about them, with weights and training sets."""
-    hypotheses, weights, subsamples = vote.hypotheses, vote.posterior, vote.subsamples
-    if not rest.in_memory:  # they are sent
-        voters = np.flatnonzero(weights > 0)
-        hypotheses, weights, subsamples = hypotheses.take(voters), weights[voters], ChosenSubsamples(subsamples, voters)
-    return rest.arrange(vote.split.entropy), hypotheses, weights, subsamples
 
 
 def predict_rows(
@@ -316,7 +302,8 @@ def _with_draws(
         hypotheses, weights = hypotheses.take(voters), weights[voters]
     if rng is None or vote.certificate.voting != "gibbs":
         return hypotheses, weights, [(block,) for block in blocks]
-    draws = [draw_voters(vote.posterior, block.n_rows, rng) for block in blocks]
+    p = vote.posterior / vote.posterior.sum()  # block by block, draws are the same as for all rows
+    draws = [rng.choice(p.size, size=block.n_rows, p=p) for block in blocks]
     if not rows.in_memory:
         draws = [np.searchsorted(voters, drawn) for drawn in draws]
     return hypotheses, weights, list(zip(blocks, draws, strict=True))
@@ -330,11 +317,10 @@ def _run(
     description: str,
     stored_as: str = "",
     about: Sequence[Any] = (),
-    asked: int = 1,
 ) -> list[Arrays]:
-    """Let workers do tasks, as in `Workers.run`, about hypotheses, whose place in `common` is `asked`."""
+    """Let workers do tasks, as in `Workers.run`, about hypotheses, which are second in `common`."""
     threads, workers = rows.pool.shares_rows, rows.workers
     if rows.in_memory:  # without the others, who would have to be sent all of it
         workers = Workers(workers.n_jobs if threads else 1)
-    stored: dict[str, Any] = {"stored_as": stored_as, "about": lambda: [common[asked].fingerprint(), *about]}
+    stored: dict[str, Any] = {"stored_as": stored_as, "about": lambda: [common[1].fingerprint(), *about]}
     return workers.run(function, common, tasks, description, threads=threads, **stored)

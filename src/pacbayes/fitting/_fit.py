@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,7 +23,7 @@ from pacbayes._fingerprint import IncomparableError, digest, package_versions
 from pacbayes._losses import Loss, NumberLoss
 from pacbayes._parallel import count_threads, rows_per_block, run_in_background
 from pacbayes._settings import is_whole
-from pacbayes._validation import Array
+from pacbayes._validation import Array, prefix_errors
 from pacbayes.certificate import (
     FIT_ASSUMPTIONS,
     Certificate,
@@ -99,12 +98,6 @@ class FitContext:
     groups: Groups | None = None  # of all rows, whose errors are to be bounded
     max_error: float | None = None  # that was declared for answered points
 
-    @property
-    def left_out(self) -> list[str]:
-        """Names of families that were asked for, and that the sample is nothing for."""
-        known = dict(self.pool.members())
-        return [name for name, _ in as_pool(self.settings.estimator).members() if name not in known]
-
     def find_objective(self, *, tested: bool) -> Objective:
         """Return what the weights are to make small, given whether held-out rows test the vote."""
         return resolve_objective(self.settings.objective, self.settings.voting, tested=tested)
@@ -144,11 +137,6 @@ def fit_votes(
         Groups of the rows: held-out rows bound the error of each.
     max_error : float, optional
         Error among answered points that held-out rows are to prove, by the threshold that answers most.
-
-    Returns
-    -------
-    FittedVotes
-        The votes with their certificates. Nothing is changed that was given.
     """
     loss = task.resolve_loss(settings.loss)
     if settings.estimator is None:
@@ -353,41 +341,26 @@ def _background(fit: FitContext, rows: SampleRows, plan: VotePlan) -> Any:
 def _train_vote(fit: FitContext, trainers: list[Trainer], plan: VotePlan, previous: Vote | None) -> Trained:
     """Train and validate the hypotheses of one vote; those of a previous one are kept."""
     subsamples, settings = plan.subsamples, fit.settings
-    races = settings.racing and settings.voting != "uniform"
-    m = len(subsamples)
+    races, m, rule = settings.racing and settings.voting != "uniform", len(subsamples), None
     if races or plan.prior is not None:
         log_prior = GibbsCurve(np.zeros(m), 1.0, plan.prior).log_prior  # says what is wrong with a prior
+        rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes) if races else None
     totals, seen, families = np.zeros(m), np.zeros(m, dtype=np.intp), {}
     if previous is not None:  # of one family
         known = len(previous.hypotheses)
         totals[:known], seen[:known], families[""] = previous.totals, previous.seen, previous.hypotheses
     for trainer in trainers:
-        if races:
-            rule = DropRule(log_prior, subsamples.n_validation, settings.delta / fit.n_votes)
-            leave_out_kinds = settings.racing == "training"
-            with _naming(trainer.family):
-                families[trainer.family] = trainer.race(rule, totals, seen, leave_out_kinds=leave_out_kinds)
-        elif previous is None:
-            with _naming(trainer.family):
-                families[trainer.family] = trainer.run(totals, seen)
-        elif known < m:
-            families[""] = concatenate([previous.hypotheses, trainer.run(totals, seen, first=known)])
+        with prefix_errors(HypothesisError, trainer.family and f"family {trainer.family!r}"):
+            if previous is None:
+                leave_out_kinds = rule is not None and settings.racing == "training"
+                families[trainer.family] = trainer.run(totals, seen, rule, leave_out_kinds=leave_out_kinds)
+            elif known < m:  # without a rule: none of the others were dropped
+                families[""] = concatenate([previous.hypotheses, trainer.run(totals, seen, n_known=known)])
     hypotheses = join_families(families).keep_training_points(plan.rest.sample)
     if plan.split.held_out is None or settings.voting not in ("majority", "uniform"):
         hypotheses = hypotheses.by_labels()  # what is proved without a test, or drawn, is about labels
     fit.pool.check_hypotheses(hypotheses)
     return Trained(hypotheses, subsamples, totals, seen)
-
-
-@contextmanager
-def _naming(family: str) -> Iterator[None]:
-    """Say of which of several families a hypothesis is that fails."""
-    try:
-        yield
-    except HypothesisError as error:
-        if not family:
-            raise
-        raise HypothesisError(f"family {family!r}: {error}") from error
 
 
 def choose_prior(pool: Pool, settings: FitSettings, subsamples: Subsamples, split: Split) -> ArrayLike | None:
@@ -443,17 +416,16 @@ def weigh(
     if objective == "stacking" and posterior is None:
         objective = "relative" if fit.task.numeric else "lambda"
     stated = [*FIT_ASSUMPTIONS, *subsamples.assumptions, *fit.pool.assumptions(), *fit.task.assumptions()]
-    stated += [f"left-out:{name}" for name in fit.left_out]
-    if settings.prior is not None:
-        stated.append("own-prior")
-    if hasattr(settings.holdout, "split") and not isinstance(settings.holdout, str | Partition):
-        stated.append("holdout-splitter")
-    if settings.n_candidates > 1:
-        stated.append(f"candidates:{settings.n_candidates}")
-    if fit.continued:
-        stated.append("size-decided")
-    if fit.groups is not None:
-        stated.append("groups-declared")
+    known = dict(fit.pool.members())  # without families that the sample is nothing for
+    stated += [f"left-out:{name}" for name, _ in as_pool(settings.estimator).members() if name not in known]
+    choices = {
+        "own-prior": settings.prior is not None,
+        "holdout-splitter": hasattr(settings.holdout, "split") and not isinstance(settings.holdout, str | Partition),
+        f"candidates:{settings.n_candidates}": settings.n_candidates > 1,
+        "size-decided": fit.continued,
+        "groups-declared": fit.groups is not None,
+    }
+    stated += [code for code, is_made in choices.items() if is_made]
     return certify(
         trained.losses,
         subsamples.n_validation,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pacbayes.certificate import MOST_GROUPS, GroupCounts, label_names
+from pacbayes.rows import sort_labels
 
 # What can be given.
 _EXPECTED = (
@@ -21,24 +22,12 @@ _EXPECTED = (
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Declared groups of rows.
+    """Declared groups of rows."""
 
-    Attributes
-    ----------
-    name : str
-        What the rows are grouped by, such as the name of a column; empty if it has no name.
-    labels : tuple of str
-        Names of the groups.
-    members : sparse array of shape (n, groups)
-        Ones where a row is in a group.
-    overlapping : bool
-        Whether they were given as masks. Labels put every row into one group.
-    """
-
-    name: str
+    name: str  # what the rows are grouped by, such as the name of a column; empty if it has no name
     labels: tuple[str, ...]
-    members: csr_array
-    overlapping: bool
+    members: csr_array  # (n, groups): ones where a row is in a group
+    overlapping: bool  # whether they were given as masks; labels put every row into one group
 
     @classmethod
     def of(cls, groups: Any, n: int, X: Any = None) -> Groups:
@@ -63,7 +52,9 @@ class Groups:
                 f"groups must hold a label for every row, got none for {np.count_nonzero(missing)} of {n} rows, first "
                 f"row {int(np.argmax(missing))}: give these rows a group of their own"
             )
-        found, codes = _sort_labels(given)
+        if given.dtype.kind == "f" and np.all(given == np.floor(given)) and np.all(np.abs(given) < 2**53):
+            given = given.astype(np.int64)  # named without a decimal point
+        found, codes = sort_labels(given, "groups")
         members = csr_array((np.ones(n, dtype=np.int64), codes, np.arange(n + 1)), shape=(n, found.size))
         name = getattr(groups, "name", None)
         return cls("" if name is None else str(name)[:200], _name_groups(found), members, overlapping=False)
@@ -118,18 +109,6 @@ def _is_missing(label: Any) -> bool:
         return label is None or bool(label != label)
     except TypeError:  # pandas' missing value says neither yes nor no
         return True
-
-
-def _sort_labels(given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct labels, sorted, and positions in them; whole numbers are named without a decimal point."""
-    if given.dtype.kind == "f" and np.all(given == np.floor(given)) and np.all(np.abs(given) < 2**53):
-        given = given.astype(np.int64)
-    try:
-        found, codes = np.unique(given, return_inverse=True)
-    except TypeError:
-        kinds = sorted({type(label).__name__ for label in given.tolist()})
-        raise ValueError(f"groups must hold labels of one type, got {' and '.join(kinds)}") from None
-    return found, codes.astype(np.intp)
 
 
 def _name_groups(labels: NDArray[Any]) -> tuple[str, ...]:

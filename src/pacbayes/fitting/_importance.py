@@ -36,22 +36,18 @@ def importance_score(
     order = np.random.default_rng(seed).permutation(candidates.size)[:max_rows]
     chosen = np.sort(candidates[order])
     target = rows.sample.codes[chosen]
-    if is_sample and vote.split.held_out is None:
-        if vote.subsamples.n != len(rows):
-            raise ValueError("X must be new points where points are reserved for kernel widths")
+    out_of_bag = is_sample and vote.split.held_out is None
+    if out_of_bag and vote.subsamples.n != len(rows):
+        raise ValueError("X must be new points where points are reserved for kernel widths")
 
-        def score(_: Any, X: Any, __: Any) -> float:
-            points = open_rows(X).sample.X
-            parts = (vote.hypotheses, vote.posterior, vote.subsamples, points, chosen)
+    def score(_: Any, X: Any, __: Any) -> float:
+        permuted = open_rows(X)
+        if out_of_bag:
+            parts = (vote.hypotheses, vote.posterior, vote.subsamples, permuted.sample.X, chosen)
             predicted, uncertain, voted = vote.task.predict_out_of_bag(*parts)
             total = loss.total_with_uncertain(target[voted], predicted[voted], uncertain[voted])
             return -total / max(1, int(voted.sum()))
-
-    else:
-
-        def score(_: Any, X: Any, __: Any) -> float:
-            # The same draws for every feature, where hypotheses are drawn.
-            rng, permuted = stream(vote.split.entropy, 0, TEST), open_rows(X).with_target(vote.task, target)
-            return -evaluate_on_rows(vote, permuted, loss, rng).total / chosen.size
+        rng = stream(vote.split.entropy, 0, TEST)  # the same draws for every feature, where hypotheses are drawn
+        return -evaluate_on_rows(vote, permuted.with_target(vote.task, target), loss, rng).total / chosen.size
 
     return chosen, score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pacbayes._formatting import format_names
@@ -17,9 +18,8 @@ def open_source_rows(
     X: Any,
     y: Any,
     pool: Pool,
+    workers: Workers,
     *,
-    n_jobs: int | None,
-    verbose: int,
     fitted: FittedVotes | None = None,
     local: bool = False,
 ) -> SourceRows | None:
@@ -54,4 +54,4 @@ def open_source_rows(
         if known is not None and source.columns is not None and tuple(known) != source.columns:
             raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
     sample = SourceSample.of(source.encoded(code_book))
-    return SourceRows(sample, pool, Workers(n_jobs, client, None, verbose), source.columns)
+    return SourceRows(sample, pool, replace(workers, client=client), source.columns)

@@ -93,31 +93,17 @@ class SampleRows(ABC):
     """The rows of a sample, all or some of them, with their targets, and who computes on them.
 
     By default, methods do what rows in memory need.
-
-    Attributes
-    ----------
-    sample : Sample
-        What pools see of them.
-    pool : Pool
-        What hypotheses they are for.
-    workers : Workers
-        Who computes.
-    columns : sequence of str or None
-        Names of the features, if they have some.
-    opened_for : TrainingRows or None
-        Whose fit they were opened for: to another one, features and targets would mean something else.
-    has_target : bool
-        Whether they were opened with targets.
     """
 
     in_memory: ClassVar[bool]  # all of them
 
-    sample: Sample
-    pool: Pool
+    sample: Sample  # what pools see of them
+    pool: Pool  # what hypotheses they are for
     workers: Workers
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # names of the features, if they have some
+    # Whose fit they were opened for: to another one, features and targets would mean something else.
     opened_for: TrainingRows | None = field(default=None, kw_only=True)
-    has_target: bool = field(default=False, kw_only=True)
+    has_target: bool = field(default=False, kw_only=True)  # whether they were opened with targets
 
     def __len__(self) -> int:
         return int(self.sample.X.shape[0])
@@ -129,11 +115,7 @@ class SampleRows(ABC):
 
     def with_target(self, task: Task, encoded: NDArray[Any]) -> SampleRows:
         """Return these rows with an encoded target."""
-        return self.with_sample(task.label(self.sample, encoded))
-
-    def opened(self, opened_for: TrainingRows, *, has_target: bool) -> SampleRows:
-        """Return these rows as those that were opened for a fit."""
-        return replace(self, opened_for=opened_for, has_target=has_target)
+        return self.with_sample(replace(self.sample, codes=encoded, classes=task.classes))
 
     def column_ranges(self) -> ColumnRanges | None:
         """Return what the columns of a table hold, if that is known without reading all rows again."""
@@ -227,7 +209,8 @@ class MemoryRows(SampleRows):
         return MemoryRows(sample, self.pool, self.workers, columns=self.columns)
 
     def with_target(self, task: Task, encoded: NDArray[Any]) -> MemoryRows:
-        return self.with_sample(task.label(self.sample, encoded).keep_on_device(self.given))
+        labelled = replace(self.sample, codes=encoded, classes=task.classes)
+        return self.with_sample(labelled.keep_on_device(self.given))
 
     def arrange(self, entropy: int) -> MemoryRows:
         # What was drawn need not be drawn again.
@@ -253,11 +236,6 @@ def _divide(sample: Sample, rows: NDArray[Any], most_rows: int, size: int) -> li
         MemoryBlock(sample, rows[i : i + most_rows], range(i, min(i + most_rows, rows.size)), size)
         for i in range(0, max(1, rows.size), most_rows)  # one of no rows, if there are none
     ]
-
-
-# ---------------------------------------------------------------------------------------------------
-# Rows of a source
-# ---------------------------------------------------------------------------------------------------
 
 
 class GatheredRows:
@@ -291,6 +269,10 @@ class GatheredRows:
         return np.asarray(self.values[positions])
 
 
+def _gather_none(like: NDArray[Any], n_rows: int) -> GatheredRows:
+    return GatheredRows(np.empty(0, dtype=np.int64), like[:0].copy(), n_rows)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceSample(Sample):
     """Rows of a source with their targets, all or some: what of them is in memory is in `X`."""
@@ -301,8 +283,7 @@ class SourceSample(Sample):
     @classmethod
     def of(cls, source: Source) -> SourceSample:
         """Return all rows of a source, none of them in memory and without targets."""
-        nothing = np.empty((0, source.n_columns), dtype=source.dtype)
-        X = GatheredRows(np.empty(0, dtype=np.int64), nothing, source.n_rows)
+        X = _gather_none(np.empty((0, source.n_columns), dtype=source.dtype), source.n_rows)
         codes: Any = np.zeros(source.n_rows, dtype=np.uint8)
         return cls(X, codes, np.empty(0), source.code_book, source=source)
 
@@ -310,16 +291,11 @@ class SourceSample(Sample):
         """Return some of the rows, by their numbers, rising. None of them is read."""
         mask = np.zeros(self.source.n_rows, dtype=bool)
         mask[rows if self.mask is None else np.flatnonzero(self.mask)[rows]] = True
-        nothing = GatheredRows(np.empty(0, dtype=np.int64), self.X.values[:0], len(rows))
-        return replace(self, X=nothing, codes=self.codes[rows], mask=mask)
+        return replace(self, X=_gather_none(self.X.values, len(rows)), codes=self.codes[rows], mask=mask)
 
     def gather(self, rows: NDArray[Any]) -> Sample:
         numbers = rows if self.mask is None else np.flatnonzero(self.mask)[rows]
         return Sample(self.source.take(numbers), self.codes[rows], self.classes, self.code_book)
-
-    def hold(self, numbers: NDArray[Any], values: NDArray[Any]) -> SourceSample:
-        """Return this sample with some of its rows in memory."""
-        return replace(self, X=GatheredRows(numbers, values, len(self)))
 
     def knowing(self, numbers: NDArray[Any], X: NDArray[Any], codes: NDArray[Any]) -> Sample:
         """Return a sample of as many rows that knows only some of them, by their numbers, rising."""
@@ -333,8 +309,7 @@ class SourceSample(Sample):
 
     def without_rows(self) -> SourceSample:
         """Return this sample without rows and targets, as small as it can be sent."""
-        nothing = GatheredRows(np.empty(0, dtype=np.int64), self.X.values[:0].copy(), len(self))
-        return replace(self, X=nothing, codes=self.codes[:0].copy(), mask=None)
+        return replace(self, X=_gather_none(self.X.values, len(self)), codes=self.codes[:0].copy(), mask=None)
 
 
 @dataclass(eq=False)
@@ -460,7 +435,8 @@ class SourceRows(SampleRows):
         loaded = []
         for k, (rows, numbers) in enumerate(needed):
             values = np.concatenate([result.pop(f"rows{k}") for result in results])
-            loaded.append(replace(rows, sample=rows.sample.hold(numbers, values), sums=sums))
+            sample = replace(rows.sample, X=GatheredRows(numbers, values, len(rows)))
+            loaded.append(replace(rows, sample=sample, sums=sums))
         return RowSummary.join(parts), [*loaded, replace(self, sums=sums)]
 
 

@@ -88,15 +88,16 @@ class Trainer:
         started = self.pool.start_training(self.rows.sample, self.subsamples, everyone, self.entropy, self.shared)
         return replace(self, started=started)
 
-    def run(self, totals: Array, seen: NDArray[np.intp], first: int = 0) -> Hypotheses:
-        """Train hypotheses, from a first one on, and validate each on all its rows; totals and points as in `race`."""
-        chosen = np.arange(first, len(self.subsamples))
-        trained = self._train(chosen)
-        self._race(trained, chosen, None, totals, seen)
-        return trained
-
-    def race(self, rule: DropRule, totals: Array, seen: NDArray[np.intp], *, leave_out_kinds: bool) -> Hypotheses:
-        """Train hypotheses and validate them in rounds, without those that the rule drops.
+    def run(
+        self,
+        totals: Array,
+        seen: NDArray[np.intp],
+        rule: DropRule | None = None,
+        *,
+        leave_out_kinds: bool = False,
+        n_known: int = 0,
+    ) -> Hypotheses:
+        """Train all hypotheses but the first `n_known`, and validate them, in rounds without those that a rule drops.
 
         Adds to the totals and numbers of points of all families, by whose numbers the rule knows them. With
         `leave_out_kinds`, training begins on small subsamples, and only the kinds that did not lose on them are trained
@@ -106,7 +107,7 @@ class Trainer:
         kinds = self.pool.kinds(self.subsamples, range(m), self.entropy) if leave_out_kinds else None
         # Where kinds do not matter or are not known, all sizes are one rung.
         rung = np.zeros(m, dtype=np.intp) if kinds is None else sizes
-        runs = np.ones(m, dtype=bool)
+        runs = np.arange(m) >= n_known
         parts, numbers = [], []
         for size in np.unique(rung):
             chosen = np.flatnonzero((rung == size) & runs)
@@ -115,10 +116,10 @@ class Trainer:
             parts.append(self._train(chosen))
             numbers.append(chosen)
             self._race(parts[-1], chosen, rule, totals, seen)
-            if kinds is not None:
+            if rule is not None and kinds is not None:
                 runs &= ~np.isin(kinds, rule.lost_kinds(chosen + self.first, kinds[chosen], totals, seen))
                 runs[np.arange(m) + self.first == rule.heaviest] = True
-        return with_untrained(parts, numbers, m)
+        return with_untrained(parts, numbers, m - n_known)
 
     def _race(
         self,

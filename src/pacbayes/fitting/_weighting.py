@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pacbayes._settings import is_flag, is_whole
-from pacbayes._validation import as_real_array, open_interval, scalar
+from pacbayes._settings import is_flag
+from pacbayes._validation import open_interval, row_numbers, scalar
 from pacbayes.certificate import Certificate, Shift
 from pacbayes.sampling import THIN, stream
 
@@ -20,23 +20,14 @@ class Weighting:
 
     If points are drawn from P and dQ/dP is proportional to the weights, those that are kept are independent draws from
     Q: P(x in A and kept) = E_P[1_A w / W], which is proportional to Q(A).
-
-    Attributes
-    ----------
-    kept : ndarray of int
-        Numbers of the points that were kept, rising.
-    shift : Shift
-        What a certificate says about it.
-    estimated : bool
-        Whether the weights are not known but estimated.
     """
 
-    kept: NDArray[np.intp]
-    shift: Shift
-    estimated: bool
+    kept: NDArray[np.intp]  # numbers of the points that were kept, rising
+    shift: Shift  # what a certificate says about it
+    estimated: bool  # whether the weights are not known but estimated
 
     @classmethod
-    def of(cls, weights: ArrayLike | None, max_weight: Any, estimated: Any, seed: Any, n: int) -> Weighting | None:
+    def of(cls, weights: ArrayLike | None, max_weight: Any, estimated: Any, seed: int, n: int) -> Weighting | None:
         """Draw which of n points are kept; None without weights. Raise ValueError for weights that are none."""
         if weights is None:
             if max_weight is not None or estimated:
@@ -49,20 +40,16 @@ class Weighting:
         most = scalar("max_weight", open_interval("max_weight", max_weight, 0, np.inf))
         if not is_flag(estimated):
             raise ValueError(f"weights_estimated must be True or False, got {estimated!r}")
-        if not (is_whole(seed) and int(seed) >= 0):
-            raise ValueError(f"random_state must be a whole number, at least 0, or None, got {seed!r}")
-        given = as_real_array("weights", weights, f"a number for each of the {n} rows")
-        if given.shape != (n,):
-            raise ValueError(f"weights must hold a number for each of the {n} rows, got shape {given.shape}")
+        given = row_numbers("weights", weights, n)
         wrong = ~((given >= 0) & (given <= most))
         if wrong.any():
             row = int(np.argmax(wrong))
             why = ": a clipped weight would stand for another distribution" if given[row] > most else ""
             raise ValueError(f"weights must be in [0, max_weight], [0, {most:g}], got {given[row]!s} in row {row}{why}")
-        kept = np.flatnonzero(stream(int(seed), 0, THIN).random(n) < given / most)
+        kept = np.flatnonzero(stream(seed, 0, THIN).random(n) < given / most)
         if not kept.size:
             raise ValueError(f"weights must keep some of the {n} rows, and they keep none: nothing can be proved")
-        return cls(kept, Shift(most, n, int(kept.size), int(seed)), bool(estimated))
+        return cls(kept, Shift(most, n, int(kept.size), seed), bool(estimated))
 
     def describe(self, certificate: Certificate) -> Certificate:
         """Return a certificate, before its test, that says which distribution it is about."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from pacbayes.certificate import tabulate_probabilities, tabulate_thresholds
 from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
-from pacbayes.tasks import tally_out_of_bag
+from pacbayes.tasks import find_outside, tally_out_of_bag
 
 
 def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) -> Hypotheses:
@@ -35,125 +36,114 @@ def sum_losses(common: Iterable[Any], block: Block, *own: Any, chunk: Any = None
     return {"totals": totals}
 
 
-def sum_test_losses(
-    common: Iterable[Any], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None
-) -> Arrays:
-    """Return the total loss of what weighted hypotheses predict on a block, and counts by target and prediction.
+# Along which axis results of some rows are joined to those of more rows; all others add up.
+_AXES = dict.fromkeys(("predicted", "uncertain", "wrong", "tallies", "codes", "target", "mean", "spread"), 0)
+_AXES |= {"answers": 1, "outside": 1}
 
-    Also the predictions and, as bits, which of them are wrong or could be on another engine; with `by_shares`, counts
-    at thresholds on shares of the vote.
+
+def join_results(parts: Sequence[Arrays]) -> Arrays:
+    """Return the results of several batches, or blocks, as those of all their rows."""
+    together = {name: [part[name] for part in parts] for name in parts[0]}
+    return {
+        name: np.concatenate(arrays, _AXES[name]) if name in _AXES else np.asarray(np.sum(arrays, axis=0))
+        for name, arrays in together.items()
+    }
+
+
+def _by_batches(compute: Callable[..., Arrays]) -> Callable[..., Arrays]:
+    """Return a function of a block from one of its batches; further arguments have an entry for each row."""
+
+    @wraps(compute)
+    def compute_block(common: Iterable[Any], block: Block, *by_row: NDArray[Any], chunk: Any = None) -> Arrays:
+        parts, done = [], 0
+        for numbers, X, target in block.batches(chunk):
+            here = slice(done, done + numbers.size)
+            parts.append(compute(common, numbers, X, target, *(entries[here] for entries in by_row)))
+            done += numbers.size
+        return join_results(parts)
+
+    return compute_block
+
+
+@_by_batches
+def sum_test_losses(
+    common: Iterable[Any], _: NDArray[Any], X: Any, target: NDArray[Any], drawn: NDArray[Any] | None = None
+) -> Arrays:
+    """Return the total loss of what weighted hypotheses predict, counts by target and prediction, and the predictions.
+
+    Also which of them are wrong or could be on another engine; with `by_shares`, counts at thresholds on shares of the
+    vote.
     """
     task, hypotheses, weights, loss, n_rows, by_shares, calibration = common
-    total, tables, predictions, wrong, by_share = 0.0, [], [], [], []
-    for X, target, here in _batches_with_drawn(block, drawn, chunk):
-        predicted, uncertain = task.predict(hypotheses, weights, X, here)
-        # A target that the sample does not have has the largest loss, as an uncertain prediction has.
-        lost = uncertain | ~task.is_known(target)
-        total += loss.total_with_uncertain(target, predicted, lost, n_rows)
-        predictions.append(
-            predicted.astype(np.min_scalar_type(task.width)) if predicted.dtype.kind == "i" else predicted
-        )
-        wrong.append(lost | (predicted != target))
-        codes = target.astype(np.intp)
-        tables.append(task.tabulate(codes, predicted, uncertain))
-        if by_shares:
-            asked = (task, hypotheses, weights, calibration)
-            by_share.append(_count_shares(asked, X, codes, predicted, wrong[-1]))
-    counts = [table for table in tables if table is not None]
-    result = {"total": np.array(total), "predicted": np.concatenate(predictions)}
-    result |= {"wrong": np.packbits(np.concatenate(wrong))}
-    result |= {"counts": np.sum(counts, axis=0)} if counts else {}
-    return result | _sum_counts(by_share)
+    predicted, uncertain = task.predict(hypotheses, weights, X, drawn)
+    # A target that the sample does not have has the largest loss, as an uncertain prediction has.
+    lost, codes = uncertain | ~task.is_known(target), target.astype(np.intp)
+    result = {
+        "total": np.asarray(loss.total_with_uncertain(target, predicted, lost, n_rows)),
+        "predicted": predicted.astype(np.min_scalar_type(task.width)),
+        "wrong": lost | (predicted != target),
+    }
+    counts = task.tabulate(codes, predicted, uncertain)
+    if counts is not None:
+        result["counts"] = counts
+    if by_shares:
+        result |= _count_shares((task, hypotheses, weights, calibration), X, codes, predicted, result["wrong"])
+    return result
 
 
+@_by_batches
 def tabulate_shares(
-    common: Iterable[Any], block: Block, predicted: NDArray[Any], wrong: NDArray[np.bool_], chunk: Any = None
+    common: Iterable[Any], _: NDArray[Any], X: Any, target: NDArray[Any], predicted: NDArray[Any], wrong: NDArray[Any]
 ) -> Arrays:
-    """Count rows of a block at thresholds on shares of the vote, and by probabilities.
-
-    `predicted` is what it predicts there, and `wrong` where it errs.
-    """
-    asked, counts, done = tuple(common), [], 0
-    for numbers, X, target in block.batches(chunk):
-        here = slice(done, done + numbers.size)
-        known = (target.astype(np.intp), predicted[here].astype(np.intp), wrong[here])
-        counts.append(_count_shares(asked, X, *known))
-        done += numbers.size
-    return _sum_counts(counts)
+    """Count rows at thresholds on shares, and by probabilities, given what the vote predicts and where it errs."""
+    return _count_shares(common, X, target.astype(np.intp), predicted.astype(np.intp), wrong)
 
 
 def _count_shares(
-    asked: tuple[Any, ...], X: Any, codes: NDArray[np.intp], predicted: NDArray[np.intp], wrong: NDArray[np.bool_]
+    common: Iterable[Any], X: Any, codes: NDArray[np.intp], predicted: NDArray[np.intp], wrong: NDArray[np.bool_]
 ) -> Arrays:
-    """Count some rows at thresholds on shares of the vote, and by probabilities."""
-    task, hypotheses, weights, calibration = asked
+    task, hypotheses, weights, calibration = common
     doubt = np.zeros(codes.size)
     known = (codes, predicted, wrong, task.aggregate(hypotheses, weights, X, doubt), doubt)
     return tabulate_thresholds(*known)._asdict() | tabulate_probabilities(*known, calibration)._asdict()
 
 
-def _sum_counts(counts: list[Arrays]) -> Arrays:
-    """Add up counts of batches by their names; none if there are none."""
-    return {name: np.sum([one[name] for one in counts], axis=0) for name in (counts[0] if counts else ())}
+@_by_batches
+def tally_rows_out_of_bag(common: Iterable[Any], numbers: NDArray[Any], X: Any, target: NDArray[Any]) -> Arrays:
+    """Return the weight behind each class on rows, of voters that were not trained on them."""
+    _, hypotheses, weights, subsamples = common
+    return {"tallies": tally_out_of_bag(hypotheses, weights, subsamples, X, numbers), "codes": target.astype(np.intp)}
 
 
-def tally_rows_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
-    """Return the weight behind each class on rows of a block, of voters that were not trained on them."""
-    hypotheses, weights, subsamples = common
-    parts = [
-        (tally_out_of_bag(hypotheses, weights, subsamples, X, numbers), target.astype(np.intp))
-        for numbers, X, target in block.batches(chunk)
-    ]
-    return dict(zip(("tallies", "codes"), map(np.concatenate, zip(*parts, strict=True)), strict=True))
+@_by_batches
+def answer_rows_out_of_bag(common: Iterable[Any], numbers: NDArray[Any], X: Any, target: NDArray[Any]) -> Arrays:
+    """Return what hypotheses answer on rows, where they were not trained on them, and the targets."""
+    task, hypotheses, _, subsamples = common
+    return {"answers": task.answer(hypotheses, X), "outside": find_outside(subsamples, numbers), "target": target}
 
 
-def answer_rows_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
-    """Return what hypotheses answer on rows of a block, where they were not trained on them, and the targets."""
-    task, hypotheses, subsamples = common
-    parts = [
-        (*task.answer_out_of_bag(hypotheses, subsamples, X, numbers), target)
-        for numbers, X, target in block.batches(chunk)
-    ]
-    answers, outside, target = zip(*parts, strict=True)
-    joined = {"answers": np.concatenate(answers, axis=1), "outside": np.concatenate(outside, axis=1)}
-    return {**joined, "target": np.concatenate(target)}
+@_by_batches
+def tabulate_out_of_bag(common: Iterable[Any], numbers: NDArray[Any], X: Any, target: NDArray[Any]) -> Arrays:
+    """Count rows by target and by what those hypotheses predict that were not trained on them."""
+    task, *voters = common
+    predicted, uncertain, voted = task.predict_out_of_bag(*voters, X, numbers)
+    return {"counts": task.tabulate(target.astype(np.intp)[voted], predicted[voted], uncertain[voted])}
 
 
-def measure_errors(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
-    """Return the numbers to be predicted on a block, what weighted hypotheses predict, and their spread."""
+@_by_batches
+def measure_errors(common: Iterable[Any], _: NDArray[Any], X: Any, target: NDArray[Any]) -> Arrays:
+    """Return the numbers to be predicted, what weighted hypotheses predict, and their spread."""
     task, hypotheses, weights = common
-    parts = [(target, task.aggregate(hypotheses, weights, X)) for _, X, target in block.batches(chunk)]
-    target, answers = (np.concatenate(found) for found in zip(*parts, strict=True))
-    return {"target": target, "mean": answers[:, 0], "spread": answers[:, 1]}
+    mean, spread = task.aggregate(hypotheses, weights, X).T
+    return {"target": target, "mean": mean, "spread": spread}
 
 
-def tabulate_out_of_bag(common: Iterable[Any], block: Block, chunk: Any = None) -> Arrays:
-    """Count rows of a block by target and by what those hypotheses predict that were not trained on them."""
-    task, hypotheses, weights, subsamples = common
-    counts = []
-    for numbers, X, target in block.batches(chunk):
-        predicted, uncertain, voted = task.predict_out_of_bag(hypotheses, weights, subsamples, X, numbers)
-        counts.append(task.tabulate(target.astype(np.intp)[voted], predicted[voted], uncertain[voted]))
-    return {"counts": np.sum(counts, axis=0)}
-
-
-def predict_block(common: Iterable[Any], block: Block, drawn: NDArray[Any] | None = None, chunk: Any = None) -> Arrays:
-    """Return predictions of weighted hypotheses on a block and which are uncertain, or their aggregated answers."""
+@_by_batches
+def predict_block(
+    common: Iterable[Any], _: NDArray[Any], X: Any, target: NDArray[Any], drawn: NDArray[Any] | None = None
+) -> Arrays:
+    """Return predictions of weighted hypotheses on rows and which are uncertain, or their aggregated answers."""
     task, hypotheses, weights, aggregated = common
-    parts: list[tuple[NDArray[Any], ...]] = []
-    for X, _, here in _batches_with_drawn(block, drawn, chunk):
-        if aggregated:
-            parts.append((task.aggregate(hypotheses, weights, X),))
-        else:
-            parts.append(task.predict(hypotheses, weights, X, here))
-    return dict(zip(("predicted", "uncertain"), map(np.concatenate, zip(*parts, strict=True)), strict=False))
-
-
-def _batches_with_drawn(
-    block: Block, drawn: NDArray[Any] | None, chunk: Any
-) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any] | None]]:
-    """Yield features and targets of the rows of a block, in batches, and the hypotheses that were drawn for them."""
-    done = 0
-    for numbers, X, target in block.batches(chunk):
-        yield X, target, None if drawn is None else drawn[done : done + numbers.size]
-        done += numbers.size
+    if aggregated:
+        return {"predicted": task.aggregate(hypotheses, weights, X)}
+    return dict(zip(("predicted", "uncertain"), task.predict(hypotheses, weights, X, drawn), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,10 @@ class Workers:
     ) -> list[Any]:
         """Call ``function(common, *task)`` for each task, and return the results in the order of the tasks.
 
-        A checkpoint keeps results that have a name, `stored_as`, by the places of their tasks, which are those of the
-        blocks that they begin with by default, and by a digest of what `about` returns: all that they depend on besides
-        settings, seed and data. A result of anything else is not found: hypotheses that differ when they
-        are trained again are validated and tested again. `threads` says that the function releases the interpreter's
-        lock.
+        A checkpoint keeps results that have a name, `stored_as`, by the places of their tasks, by default those of the
+        blocks that they begin with, and by a digest of what `about` returns: all that they depend on besides settings,
+        seed and data. Hypotheses that differ when they are trained again are validated and tested again. `threads` says
+        that the function releases the interpreter's lock.
         """
         results: list[Any] = [None] * len(tasks)
         names, checkpoint = [""] * len(tasks), self.checkpoint if stored_as else None
@@ -69,16 +68,16 @@ class Workers:
         if self.client is None:
             shared = Shared(common)
             work = [(function, checkpoint, names[i], shared, *_without_sample(*tasks[i])) for i in missing]
-            settings: dict[str, Any] = {"verbose": self.verbose, "description": description}
-            computed = run_tasks(_run_and_save, work, n_jobs=self.n_jobs, threads=threads, **settings)
-            for i, result in zip(missing, computed, strict=True):
-                results[i] = result
-            return results
-        with show_progress(description, len(missing), enabled=self.verbose > 0, announce=self.verbose > 1) as bar:
+            done: Iterable[tuple[int, Any]] = zip(
+                missing, run_tasks(_run_and_save, work, n_jobs=self.n_jobs, threads=threads), strict=True
+            )
+        else:
             left = [tasks[i] for i in missing]
-            for k, result in run_on_cluster(self.client, function, common, left, description.split()[0]):
-                i = missing[k]
-                if checkpoint is not None:
+            found = run_on_cluster(self.client, function, common, left, description.split()[0])
+            done = ((missing[k], result) for k, result in found)
+        with show_progress(description, len(missing), enabled=self.verbose > 0, announce=self.verbose > 1) as bar:
+            for i, result in done:
+                if self.client is not None and checkpoint is not None:
                     checkpoint.save(names[i], result)
                 results[i] = result
                 bar.advance()

@@ -7,7 +7,6 @@ from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
 from pacbayes.pools._families import (
-    BALANCED_FAMILIES,
     DEFAULT_FAMILIES,
     DEFAULT_NUMERIC_FAMILIES,
     FAMILIES,
@@ -22,14 +21,13 @@ from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_ridge import RBFRidgePool
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._ridge_models import RBFRidge, RBFRidges
-from pacbayes.pools._score_models import NumberModel, ScoreModel, ScoreModels
+from pacbayes.pools._score_models import ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook
 
 __all__ = [
-    "BALANCED_FAMILIES",
     "DEFAULT_FAMILIES",
     "DEFAULT_NUMERIC_FAMILIES",
     "FAMILIES",
@@ -50,7 +48,6 @@ __all__ = [
     "LinearModels",
     "LinearPool",
     "NotTrained",
-    "NumberModel",
     "Numbers",
     "Pool",
     "PrefitPool",

@@ -52,27 +52,13 @@ def protect(X: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Labelled rows that hypotheses are trained and validated on.
+    """Labelled rows that hypotheses are trained and validated on."""
 
-    Attributes
-    ----------
-    X : array, sparse matrix or data frame with n rows
-        Features.
-    codes : ndarray of shape (n,)
-        Labels as positions in `classes`; or the target itself, where it is a number.
-    classes : ndarray
-        All class labels, sorted; none where the target is a number.
-    code_book : CodeBook or None
-        What columns of a table the features are, if they come from one.
-    weights : ndarray of shape (n,) or None
-        How much rows count in training, and nowhere else; None for all alike.
-    """
-
-    X: Any
-    codes: Codes
-    classes: NDArray[Any]
-    code_book: CodeBook | None = None
-    weights: Array | None = None
+    X: Any  # features: an array, sparse matrix or data frame with n rows
+    codes: Codes  # (n,): labels as positions in `classes`; or the target itself, where it is a number
+    classes: NDArray[Any]  # all class labels, sorted; none where the target is a number
+    code_book: CodeBook | None = None  # what columns of a table the features are, if they come from one
+    weights: Array | None = None  # (n,): how much rows count in training, and nowhere else; None for all alike
 
     def __len__(self) -> int:
         return self.codes.size
@@ -161,19 +147,11 @@ class ValidationBlock:
 
 
 class Constant:
-    """The hypothesis of a subsample that holds one target only, or of a learner that failed.
-
-    Parameters
-    ----------
-    label : object
-        What it predicts, everywhere.
-    failed : bool, default=False
-        Whether it stands in for a learner that failed: its loss then counts as 1 at every point.
-    """
+    """The hypothesis of a subsample that holds one target only, or of a learner that failed."""
 
     def __init__(self, label: Any, failed: bool = False) -> None:
-        self.label = label
-        self.failed = failed
+        self.label = label  # what it predicts, everywhere
+        self.failed = failed  # its loss then counts as 1 at every point
 
     def __repr__(self) -> str:
         return f"Constant({self.label!r}{', failed=True' if self.failed else ''})"
@@ -221,14 +199,10 @@ class Hypotheses(Sequence[Any], ABC):
 
     Nothing is written to shared state, and totals of losses add up over blocks of rows, so that any worker can
     compute any part.
-
-    Attributes
-    ----------
-    classes : ndarray
-        All class labels, sorted. Votes are given as positions in it. Where it is empty, hypotheses predict numbers, and
-        these are their votes.
     """
 
+    # All class labels, sorted. Votes are given as positions in it. Where it is empty, hypotheses predict numbers, and
+    # these are their votes.
     classes: NDArray[Any]
     # How they vote: "probabilities" where some of them divide their weight among the classes by their probabilities,
     # instead of giving it to the class that they predict.
@@ -503,25 +477,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
     def train(
         self, sample: Sample, subsamples: Subsamples, hypotheses: Numbers, entropy: int, shared: Any
     ) -> Hypotheses:
-        """Train some hypotheses, each on its own subsample.
+        """Train some hypotheses, rising numbers, each on its own of all `subsamples` of the rows that `prepare` left.
 
-        Parameters
-        ----------
-        sample : Sample
-            Rows that `prepare` left.
-        subsamples : Subsamples
-            Training sets of all hypotheses.
-        hypotheses : sequence of int
-            The hypotheses to train, rising.
-        entropy : int
-            Seed of all streams.
-        shared : object
-            What `prepare` computed.
-
-        Returns
-        -------
-        Hypotheses
-            As many as asked for.
+        `entropy` is the seed of all streams, and `shared` what `prepare` computed.
         """
         members = [self._train(sample, subsamples[h], h, entropy) for h in hypotheses]
         trained = HypothesisList(members, sample.classes, self.vote_by)
@@ -603,17 +561,7 @@ _FEW_TRAINING_ROWS = 0.1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HypothesisList(Hypotheses):
-    """Hypotheses that are Python objects, each with a method `predict` that returns labels, or numbers.
-
-    Parameters
-    ----------
-    members : list
-        The hypotheses.
-    classes : ndarray
-        All class labels, sorted; none where hypotheses predict numbers.
-    vote_by : {"labels", "probabilities"}, default="labels"
-        Whether a hypothesis gives its weight to the class that it predicts, or divides it by its probabilities.
-    """
+    """Hypotheses that are Python objects, each with a method `predict` that returns labels, or numbers."""
 
     members: list[Any]
     classes: NDArray[Any]

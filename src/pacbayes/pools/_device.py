@@ -181,9 +181,6 @@ def with_less_memory(compute: Callable[[int], _Result]) -> _Result:
     ) from reason
 
 
-# -- rows --------------------------------------------------------------------------------------------
-
-
 class DeviceRows:
     """Dense rows in the memory of the device, and what is computed from them once."""
 

@@ -19,21 +19,27 @@ _UNTRAINED = "untrained"
 
 
 class HypothesisGroups(Hypotheses):
-    """Hypotheses of several kinds.
+    """Hypotheses of several kinds: a group of each kind, by its name, in which they have the same order as here.
 
-    Parameters
-    ----------
-    groups : mapping of str to Hypotheses
-        The hypotheses of each kind.
-    kind : ndarray of shape (m,)
-        Kind of each hypothesis, as a position in the sorted names of `groups`. Hypotheses of the same kind have the
-        same order here and in their group.
+    `kind`, of shape (m,), is the kind of each hypothesis, as a position in the sorted names of the groups.
     """
 
     def __init__(self, groups: Mapping[str, Hypotheses], kind: NDArray[np.intp]) -> None:
         self.groups = {name: groups[name] for name in sorted(groups)}
         self.kind = kind
         self.classes = next(iter(self.groups.values())).classes
+
+    @classmethod
+    def of(cls, groups: Mapping[str, Hypotheses], names: Sequence[str]) -> HypothesisGroups:
+        """Return hypotheses of groups in the order of the name of the group of each."""
+        place = {name: k for k, name in enumerate(sorted(groups))}
+        return cls(groups, np.array([place[name] for name in names], dtype=np.intp))
+
+    @property
+    def names(self) -> list[str]:
+        """Name of the group of each hypothesis."""
+        known = list(self.groups)
+        return [known[k] for k in self.kind]
 
     def _members(self) -> list[tuple[Hypotheses, NDArray[np.intp]]]:
         """Return each group with the positions of its hypotheses."""
@@ -70,8 +76,7 @@ class HypothesisGroups(Hypotheses):
         for name in names:
             of_kind = [part.groups[name] for part in parts if name in part.groups]
             groups[name] = of_kind[0].concatenate(of_kind)
-        kinds = [np.array([names.index(name) for name in part.groups], dtype=np.intp)[part.kind] for part in parts]
-        return cls(groups, np.concatenate(kinds))
+        return cls.of(groups, [name for part in parts for name in part.names])
 
     def keep_training_points(self, sample: Sample) -> HypothesisGroups:
         groups = {name: group.keep_training_points(sample) for name, group in self.groups.items()}
@@ -180,13 +185,12 @@ def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int
         together = together.concatenate(parts).take(np.argsort(trained))
     if trained.size == m:
         return together
-    whole = together
-    if not isinstance(whole, HypothesisGroups):
-        whole = HypothesisGroups({"trained": together}, np.zeros(trained.size, dtype=np.intp))
-    names = sorted([*whole.groups, _UNTRAINED])
-    kind = np.full(m, names.index(_UNTRAINED), dtype=np.intp)
-    kind[np.sort(trained)] = np.array([names.index(name) for name in whole.groups], dtype=np.intp)[whole.kind]
-    return HypothesisGroups({**whole.groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, kind)
+    groups, own = {"trained": together}, ["trained"] * trained.size
+    if isinstance(together, HypothesisGroups):
+        groups, own = together.groups, together.names
+    names = np.full(m, _UNTRAINED, dtype=object)
+    names[np.sort(trained)] = own
+    return HypothesisGroups.of({**groups, _UNTRAINED: Untrained(m - trained.size, together.classes)}, names.tolist())
 
 
 def join_families(families: Mapping[str, Hypotheses]) -> Hypotheses:
@@ -199,12 +203,10 @@ def join_families(families: Mapping[str, Hypotheses]) -> Hypotheses:
     groups: dict[str, Hypotheses] = {}
     names: list[str] = []  # of the group of each hypothesis
     for family, hypotheses in families.items():
-        own = {family: hypotheses}
-        kind = np.zeros(len(hypotheses), dtype=np.intp)
         if isinstance(hypotheses, HypothesisGroups):
-            own = {f"{family}/{name}": group for name, group in hypotheses.groups.items()}
-            kind = hypotheses.kind
-        groups |= own
-        names += [list(own)[k] for k in kind]
-    places = {name: k for k, name in enumerate(sorted(groups))}
-    return HypothesisGroups(groups, np.array([places[name] for name in names], dtype=np.intp))
+            groups |= {f"{family}/{name}": group for name, group in hypotheses.groups.items()}
+            names += [f"{family}/{name}" for name in hypotheses.names]
+        else:
+            groups[family] = hypotheses
+            names += [family] * len(hypotheses)
+    return HypothesisGroups.of(groups, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,7 +15,7 @@ from scipy.sparse import issparse, vstack
 
 from pacbayes._validation import Array
 from pacbayes.pools import _engine
-from pacbayes.pools._base import Codes, Hypotheses, Sample
+from pacbayes.pools._base import Codes, Hypotheses, Sample, TrainedModel
 from pacbayes.pools._layout import contiguous, is_wide, scaled, segments, to_csr, to_engine
 from pacbayes.rows import CodeBook, is_table
 
@@ -41,38 +41,57 @@ def remember(compute: Callable[[_Owner], _Result]) -> Callable[[_Owner], _Result
     return get
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class KernelModels(Hypotheses):
-    """Trained sums of RBF kernels, stored as a few arrays: the attributes of a data class that derives from this one.
+    """Trained sums of RBF kernels, stored as a few arrays.
 
     Support vectors are rows of the training sample, until `keep_training_points` stores them.
     """
 
+    classes: NDArray[Any]
+    n_support: NDArray[np.int32]
     support: NDArray[np.int32]  # rows of the training sample, those of one hypothesis after another
+    dual_coef: Array
+    intercept: Array
+    gamma: Array
     scale: Any  # ndarray or csr_array of shape (m, d), or None
-    shared_scale: Array | None  # (d,): what features are multiplied by for all of them
+    failed: NDArray[np.bool_]
     working_memory: int  # bytes that votes and distances may take, on top of the data and the model
     # Rows of the training sample that are support vectors of any of them, rising; empty as long as they belong to a
     # sample. And those support vectors.
     rows: NDArray[np.int32]
-    points: Any
-    fill: Array | None  # (m, n_numbers): what missing numbers are replaced by, before they are scaled
-    code_book: CodeBook | None  # what columns of a table the features are
+    points: Any = None
+    fill: Array | None = None  # (m, n_numbers): what missing numbers are replaced by, before they are scaled
+    code_book: CodeBook | None = None  # what columns of a table the features are
 
     predict_by_row = True
+    shared_scale = None  # (d,): what features are multiplied by for all of them
 
-    # Names of the arrays with one entry for each hypothesis.
+    # Names of the arrays with one entry for each hypothesis, the type of one, and that of an answer of it, with the
+    # bytes that the engine takes for one.
     _ENTRIES: ClassVar[tuple[str, ...]]
-
-    # -- a sequence ----------------------------------------------------------------------------------
+    _ONE: ClassVar[type[TrainedModel]]
+    _ANSWER: ClassVar[tuple[Any, int]]
 
     @property
     @abstractmethod
     def _parts(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Where the parts of each hypothesis begin in the arrays that hold them, and their sizes."""
 
+    def __len__(self) -> int:
+        return self.gamma.size
+
+    def get_one(self, h: int) -> Any:
+        alone = self.take(np.array([h]))
+        parts = {field.name: getattr(alone, field.name) for field in fields(self._ONE) if field.name != "_alone"}
+        parts |= {name: parts[name][0].item() for name in self._ENTRIES if name in parts}
+        if isinstance(parts["scale"], np.ndarray):
+            parts["scale"] = parts["scale"][0]
+        return self._ONE(_alone=alone, **parts)
+
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        first: Any = parts[0]
+        first = parts[0]
         scaling = [name for name in ("scale", "fill") if getattr(first, name) is not None]
         arrays = {name: [getattr(part, name) for part in parts] for name in [*first._parts, *cls._ENTRIES, *scaling]}
         joined: dict[str, Any] = {
@@ -80,7 +99,7 @@ class KernelModels(Hypotheses):
             for name, values in arrays.items()
         }
         # Support vectors that are stored belong to a part: the whole stores them anew.
-        return replace(first, **joined, rows=np.empty(0, dtype=np.int32), points=None)  # type: ignore[no-any-return]
+        return replace(first, **joined, rows=np.empty(0, dtype=np.int32), points=None)
 
     def take(self, chosen: Codes) -> Self:
         taken: dict[str, Any] = {
@@ -89,15 +108,11 @@ class KernelModels(Hypotheses):
         }
         for name in (*self._ENTRIES, "scale", "fill"):
             taken[name] = None if getattr(self, name) is None else getattr(self, name)[chosen]
-        return self._changed(**taken)
+        return replace(self, **taken)
 
     def keep_training_points(self, sample: Sample) -> Self:
         rows = self._used[0]
-        return self._changed(rows=rows, points=self._support_vectors(sample.X, rows))
-
-    def _changed(self, **changes: Any) -> Self:
-        own: Any = self  # a data class
-        return replace(own, **changes)  # type: ignore[no-any-return]
+        return replace(self, rows=rows, points=self._support_vectors(sample.X, rows))
 
     def assumptions(self) -> list[str]:
         return [] if self.code_book is None else ["columns-known"]
@@ -105,8 +120,6 @@ class KernelModels(Hypotheses):
     def fingerprint(self) -> Any:
         # The rows name the points in the sample that they were trained on; memory and engine change no prediction.
         return {name: value for name, value in vars(self).items() if name not in ("working_memory", "engine")}
-
-    # -- what the engine reads -----------------------------------------------------------------------
 
     @property
     @remember
@@ -162,13 +175,28 @@ class KernelModels(Hypotheses):
         """Return rows of a table as features; others are features already."""
         return self.code_book.encode(X) if self.code_book is not None and is_table(X) else X
 
-    def _row_blocks(self, n: int, points: Any, row_bytes: int) -> Iterator[slice]:
-        """Yield blocks of n rows that fit the memory, if each takes so many bytes besides a dense copy."""
+    def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        X = self._encoded(X)
+        answers = np.empty((len(self), X.shape[0]), dtype=self._ANSWER[0])
+        uncertain = np.empty(answers.shape, dtype=bool)
+        for part, *answered in self._answer_blocks(lambda part: X[part], X.shape[0], self._own_points()):
+            answers[:, part], uncertain[:, part] = answered
+        return answers, uncertain
+
+    def _answer_blocks(
+        self, rows_at: Callable[[slice], Any], n: int, points: Any
+    ) -> Iterator[tuple[slice, NDArray[Any], Any]]:
+        """Yield blocks of n rows that fit the memory, what all hypotheses answer there, and which are uncertain."""
+        per_row = self._ANSWER[1] * len(self) + (0 if issparse(points) else 8 * points.shape[1])  # of a dense copy
         tile = _engine.tile_rows
-        per_row = row_bytes + (0 if issparse(points) else 8 * points.shape[1])
         size = max(tile, self.working_memory // per_row // tile * tile)
         for begin in range(0, n, size):
-            yield slice(begin, min(begin + size, n))
+            part = slice(begin, min(begin + size, n))
+            yield part, *self._answer(self._queries(rows_at(part), points), part.stop - begin)
+
+    @abstractmethod
+    def _answer(self, queries: tuple[Any, Any], n: int) -> tuple[NDArray[Any], Any]:
+        """Return what all hypotheses answer at n rows, and which answers are uncertain."""
 
 
 # The rows that support vectors were gathered from, with these, as long as hypotheses live, which do not change.

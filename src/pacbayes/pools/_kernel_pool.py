@@ -17,6 +17,7 @@ from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Several, is
 from pacbayes._validation import Array
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._groups import HypothesisGroups
+from pacbayes.pools._kernel_models import KernelModels
 from pacbayes.pools._kernel_width import Scaling
 from pacbayes.pools._layout import check_magnitude, is_wide, scaled
 from pacbayes.sampling import ChosenSubsamples, Subsamples
@@ -39,6 +40,7 @@ class KernelPool(Pool):
 
     # The setting that is a penalty, or several to draw from.
     _PENALTY: ClassVar[str]
+    _MODELS: ClassVar[type[KernelModels]]
 
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "scaler": Several(Choice(None, "minmax", "standard")),
@@ -62,8 +64,6 @@ class KernelPool(Pool):
 
     def check_points(self, X: Any) -> None:
         check_magnitude(X)
-
-    # -- training ------------------------------------------------------------------------------------
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, Any]]:
         return sample, dict.fromkeys(self._scalers())
@@ -107,8 +107,7 @@ class KernelPool(Pool):
             groups: dict[str, Hypotheses] = {name: (begun or start())() for name, (start, begun) in started.items()}
             if len(scalers) == 1:
                 return next(iter(groups.values()))
-            names = sorted(groups)
-            return HypothesisGroups(groups, np.array([names.index(str(scalers[k])) for k in kind], dtype=np.intp))
+            return HypothesisGroups.of(groups, [str(scalers[k]) for k in kind])
 
         return finish
 
@@ -121,6 +120,38 @@ class KernelPool(Pool):
         self, sample: Sample, subsamples: ChosenSubsamples, chosen: list[Combination], shared: Any, entropy: int
     ) -> Callable[[], Hypotheses]:
         """Gather the points of hypotheses with the same scaler, and let a device begin; return what trains them."""
+
+    def _collect(
+        self,
+        result: dict[str, NDArray[Any]],
+        sample: Sample,
+        penalty: Array,
+        scaler: Scaling | None,
+        used: NDArray[Any] | None = None,
+        **own: Any,
+    ) -> Any:
+        """Return hypotheses in the arrays that the engine has trained on rows that are `used` of the sample."""
+        book, shape, scale = sample.code_book, (penalty.size, sample.X.shape[1]), None
+        if is_wide(sample.X) and scaler is not None:
+            scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
+        elif scaler is not None or book is not None:
+            scale = result["scale"].reshape(shape)
+        return self._MODELS(
+            classes=sample.classes,
+            n_support=result["counts"],
+            support=result["support"] if used is None else used[result["support"]],
+            dual_coef=result["coefficients"],
+            intercept=result["intercepts"],
+            gamma=result["gamma"],
+            scale=scale,
+            failed=result["converged"] == 0,
+            working_memory=int(self.working_memory * 2**20),
+            rows=np.empty(0, dtype=np.int32),
+            fill=None if book is None else result["fill"].reshape(penalty.size, book.n_numbers),
+            code_book=book,
+            **{self._PENALTY: penalty},
+            **own,
+        )
 
 
 def gather_points(
@@ -137,14 +168,3 @@ def gather_points(
         return X, sample.codes, rows, None
     used, positions = np.unique(rows, return_inverse=True)
     return scaled(X[used], scale), sample.codes[used], positions.astype(np.int32), used
-
-
-def collect_scale(
-    result: dict[str, NDArray[Any]], sample: Sample, m: int, scaler: Scaling | None
-) -> tuple[Any, Array | None]:
-    """Return the scale of m hypotheses, and what they fill gaps with, in the arrays that the engine has trained."""
-    book, shape = sample.code_book, (m, sample.X.shape[1])
-    fill = None if book is None else result["fill"].reshape(m, book.n_numbers)
-    if is_wide(sample.X) and scaler is not None:
-        return csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape), fill
-    return (None if scaler is None and book is None else result["scale"].reshape(shape)), fill

@@ -30,11 +30,6 @@ def jaakkola_gamma(X: Any, y: NDArray[Any]) -> float:
     y : ndarray of shape (n,)
         Labels, of at least two classes.
 
-    Returns
-    -------
-    float
-        The seed, positive and finite.
-
     References
     ----------
     .. [1] T. Jaakkola, M. Diekhans, D. Haussler. Using the Fisher kernel method to detect remote protein

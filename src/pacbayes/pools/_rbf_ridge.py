@@ -12,7 +12,7 @@ from pacbayes._settings import Constraint
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _engine
 from pacbayes.pools._base import Sample
-from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, collect_scale, gather_points
+from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, gather_points
 from pacbayes.pools._kernel_width import Scaling
 from pacbayes.pools._layout import is_wide, to_engine
 from pacbayes.pools._ridge_models import RBFRidges
@@ -77,7 +77,7 @@ class RBFRidgePool(KernelPool):
     ((8, 300), True)
     """
 
-    _PENALTY = "ridge"
+    _PENALTY, _MODELS = "ridge", RBFRidges
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"ridge": POSITIVE, **KernelPool._CONSTRAINTS}
 
     def __init__(
@@ -126,29 +126,15 @@ class RBFRidgePool(KernelPool):
             kinds = () if book is None else (book.n_numbers, book.n_categories)
             problem = (targets.astype(np.float64), rows, sizes, multipliers, ridge, scaler)
             result = _engine.train_ridges(to_engine(X, sparse=is_wide(sample.X)), *problem, *kinds)
-            failed, gamma = result["converged"] == 0, result["gamma"]
-            if self.on_error == "raise" and failed.any():
-                h = int(np.argmax(failed))
+            trained: RBFRidges = self._collect(result, sample, ridge, scaler, used)
+            if self.on_error == "raise" and trained.failed.any():
+                h = int(np.argmax(trained.failed))
                 raise HypothesisError(
                     f"hypothesis {subsamples.chosen[h]} (seed {entropy}) could not be trained on its {sizes[h]} points "
-                    f"with ridge = {ridge[h]:g} and gamma = {gamma[h]:g}: its linear system is singular, or its "
-                    "coefficients overflow. A larger ridge would help, or on_error='drop', which counts its loss as 1"
+                    f"with ridge = {ridge[h]:g} and gamma = {trained.gamma[h]:g}: its linear system is singular, or "
+                    "its coefficients overflow. A larger ridge would help, or on_error='drop', which counts its loss "
+                    "as 1"
                 )
-            scale, fill = collect_scale(result, sample, ridge.size, scaler)
-            return RBFRidges(
-                classes=sample.classes,
-                n_support=result["counts"],
-                support=result["support"] if used is None else used[result["support"]],
-                dual_coef=result["coefficients"],
-                intercept=result["intercepts"],
-                gamma=gamma,
-                ridge=ridge,
-                scale=scale,
-                failed=failed,
-                working_memory=int(self.working_memory * 2**20),
-                rows=np.empty(0, dtype=np.int32),
-                fill=fill,
-                code_book=book,
-            )
+            return trained
 
         return finish

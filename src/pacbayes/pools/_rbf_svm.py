@@ -21,10 +21,10 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Sample
 from pacbayes.pools._device import find_cupy, is_worthwhile
-from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, collect_scale, gather_points
+from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, gather_points
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import contiguous, is_wide, scaled, to_engine
-from pacbayes.pools._svm_models import PARTS, RBFSVMs
+from pacbayes.pools._svm_models import RBFSVMs
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
@@ -116,7 +116,7 @@ class RBFSVMPool(KernelPool):
 
     takes_weights = True
 
-    _PENALTY = "C"
+    _PENALTY, _MODELS = "C", RBFSVMs
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "C": POSITIVE,
         "gamma_source": Choice("subsample", "reserved", "sample"),
@@ -153,8 +153,6 @@ class RBFSVMPool(KernelPool):
         self.n_hypotheses = n_hypotheses
         self.subsample_size = subsample_size
         self.class_weight = class_weight
-
-    # -- what only the pool knows --------------------------------------------------------------------
 
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)
@@ -195,8 +193,6 @@ class RBFSVMPool(KernelPool):
                 f"{self.gamma_source!r}"
             )
         return book
-
-    # -- training ------------------------------------------------------------------------------------
 
     def share_in_union(self, n: int) -> float:
         # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
@@ -262,9 +258,9 @@ class RBFSVMPool(KernelPool):
                 if book is not None:
                     how |= {"n_numbers": book.n_numbers, "n_categories": book.n_categories}
                 result = _engine.train(to_engine(X, sparse=is_wide(sample.X)), *problem, **how)
-            if used is not None:
-                result["support"] = used[result["support"]]
-            trained = self._collect(result, sample, C, scaler, shared).keep_on_device(machines)
+            own = {"n_classes": result["n_classes"], "class_codes": result["classes"], "engine": self.engine}
+            collected: RBFSVMs = self._collect(result, sample, C, scaler, used, shared_scale=shared.scale, **own)
+            trained = collected.keep_on_device(machines)
             if self.on_error == "raise" and trained.failed.any():
                 h = int(np.argmax(trained.failed))
                 raise HypothesisError(
@@ -275,27 +271,6 @@ class RBFSVMPool(KernelPool):
             return trained
 
         return finish
-
-    def _collect(
-        self, result: dict[str, NDArray[Any]], sample: Sample, C: Array, scaler: Scaling | None, shared: _Shared
-    ) -> RBFSVMs:
-        """Return hypotheses in the arrays that the engine has trained."""
-        scale, fill = collect_scale(result, sample, C.size, scaler)
-        return RBFSVMs(
-            classes=sample.classes,
-            n_classes=result["n_classes"],
-            **{name: result[called] for name, called in PARTS.items()},
-            gamma=result["gamma"],
-            C=C,
-            scale=scale,
-            failed=result["converged"] == 0,
-            shared_scale=shared.scale,
-            working_memory=int(self.working_memory * 2**20),
-            rows=np.empty(0, dtype=np.int32),
-            engine=self.engine,
-            fill=fill,
-            code_book=sample.code_book,
-        )
 
     def computes_on_device(self, sample: Sample, subsamples: Subsamples) -> bool:
         return self._pays(sample, float(subsamples.sizes.sum()) * len(sample))

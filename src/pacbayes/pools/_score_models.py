@@ -216,8 +216,6 @@ class ScoreModels(Hypotheses):
 
     predict_by_row = True
 
-    # -- a sequence ----------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         return self.chosen.size
 
@@ -261,8 +259,6 @@ class ScoreModels(Hypotheses):
     def fingerprint(self) -> Any:
         about = [type(self).__name__, self.classes, self.code_book, self.vote_by == "probabilities"]
         return [*about, self.compact().models.arrays()]
-
-    # -- validation and prediction -------------------------------------------------------------------
 
     def convert(self, X: Any) -> Any:
         """Return rows, of a table or of its features, as the models read them."""

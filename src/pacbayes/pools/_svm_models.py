@@ -7,8 +7,8 @@ vectors, or shares the exponentials with others of the same width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,7 +22,6 @@ from pacbayes.pools._base import Codes, Sample, TrainedModel, ValidationBlock
 from pacbayes.pools._device import is_worthwhile
 from pacbayes.pools._kernel_models import KernelModels, remember
 from pacbayes.pools._layout import part_sizes, scaled, starts, to_engine
-from pacbayes.rows import CodeBook
 
 # Arrays that hold parts of one hypothesis after another, by what the engine calls them; and arrays of one entry each.
 PARTS = {
@@ -36,82 +35,42 @@ PARTS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RBFSVM(TrainedModel):
-    """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. An element of `RBFSVMs`.
+    """A trained RBF-kernel SVM, in the layout of `SVC`; of one class only, a constant. An element of `RBFSVMs`."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-        Labels of the classes that its subsample holds.
-    n_support : ndarray of shape (k,)
-        Number of support vectors of each class.
-    support : ndarray of shape (s,)
-        Rows of the training sample that are its support vectors, grouped by class.
-    dual_coef : ndarray of shape (k - 1, s)
-        Coefficients y alpha of the support vectors in the k - 1 problems that each takes part in.
-    intercept : ndarray of shape (k (k - 1) / 2,)
-        Intercepts of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
-    gamma, C : float
-        Kernel width and soft-margin parameter.
-    scale : ndarray of shape (d,), csr_array of shape (1, d) or None
-        What features are multiplied by, if the hypothesis has a scaling of its own. Features that are not stored in a
-        sparse array are multiplied by 1.
-    failed : bool
-        Whether the optimisation gave up; its loss then counts as 1 at every point.
-    """
-
-    n_support: NDArray[np.int32]
-    support: NDArray[np.int32]
-    dual_coef: Array
-    intercept: Array
+    n_support: NDArray[np.int32]  # (k,): support vectors of each class
+    support: NDArray[np.int32]  # (s,): rows of the training sample, grouped by class
+    dual_coef: Array  # (k - 1, s): coefficients y alpha in the k - 1 problems that each takes part in
+    intercept: Array  # of the pairs of classes (0, 1), (0, 2), ..., (1, 2), ...
     gamma: float
     C: float
+    # (d,), csr_array of shape (1, d) or None: what features are multiplied by, if it has a scaling of its own; those
+    # not stored in a sparse array by 1.
     scale: Any
 
     def _describe(self) -> str:
         return f"RBF-SVM, gamma = {self.gamma:.3g}, C = {self.C:g}, {self.support.size} support vectors"
 
     def decision_function(self, X: Any) -> Array:
-        """Return decision values of the pairs of classes: positive ones are votes for the first of the two.
+        """Return decision values, a column for each pair (0, 1), (0, 2), ..., (1, 2), ... of the classes that it knows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Points.
-
-        Returns
-        -------
-        ndarray of shape (n, k (k - 1) / 2)
-            Values for the pairs (0, 1), (0, 2), ..., (1, 2), ... of the classes that the hypothesis knows.
+        Positive ones are votes for the first of the two.
         """
         return np.asarray(self._alone.decide(X))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RBFSVMs(KernelModels):
     """Trained SVMs, read as a sequence of `RBFSVM` and stored as a few arrays: its attributes, one after another."""
 
-    classes: NDArray[Any]
     n_classes: NDArray[np.int32]  # that each knows
     class_codes: NDArray[np.int32]  # positions in `classes`
-    n_support: NDArray[np.int32]
-    support: NDArray[np.int32]
-    dual_coef: Array
-    intercept: Array
-    gamma: Array
     C: Array
-    scale: Any  # ndarray or csr_array of shape (m, d), or None
-    failed: NDArray[np.bool_]
-    shared_scale: Array | None  # (d,): what features are multiplied by for all of them
-    working_memory: int
-    rows: NDArray[np.int32]
-    points: Any = None
+    shared_scale: Array | None  # type: ignore[assignment]
     engine: str = "auto"  # where to compute, if there is a device; results are the same
-    fill: Array | None = None
-    code_book: CodeBook | None = None
 
     _ENTRIES = ("n_classes", "gamma", "C", "failed")
-
-    # -- a sequence ----------------------------------------------------------------------------------
+    _ONE = RBFSVM
+    _ANSWER = (np.uint16, 3)
 
     @property
     @remember
@@ -120,31 +79,16 @@ class RBFSVMs(KernelModels):
         sizes = part_sizes(self.n_classes, self.n_support)
         return {name: (starts(sizes[called])[:-1], sizes[called]) for name, called in PARTS.items()}
 
-    def __len__(self) -> int:
-        return self.n_classes.size
-
     def get_one(self, h: int) -> RBFSVM:
-        alone = self.take(np.array([h]))
-        return RBFSVM(
-            self.classes[alone.class_codes],
-            bool(alone.failed[0]),
-            alone,
-            alone.n_support,
-            alone.support,
-            alone.dual_coef.reshape(int(alone.n_classes[0]) - 1, alone.support.size),
-            alone.intercept,
-            float(alone.gamma[0]),
-            float(alone.C[0]),
-            alone.scale if alone.scale is None or issparse(alone.scale) else alone.scale[0],
-        )
+        one: RBFSVM = super().get_one(h)
+        known = self.classes[one._alone.class_codes]
+        return replace(one, classes=known, dual_coef=one.dual_coef.reshape(known.size - 1, one.support.size))
 
     def take(self, chosen: Codes) -> RBFSVMs:
         return self._share_device(super().take(chosen), chosen)
 
     def keep_training_points(self, sample: Sample) -> RBFSVMs:
         return self._share_device(super().keep_training_points(sample), slice(None))
-
-    # -- a device ------------------------------------------------------------------------------------
 
     def keep_on_device(self, machines: _cuda.DeviceMachines | None) -> RBFSVMs:
         """Return these hypotheses, known to be machines in the memory of the device that trained them, if one did."""
@@ -174,37 +118,22 @@ class RBFSVMs(KernelModels):
             return False
         return is_worthwhile(self.engine, X, int(self.n_classes.max(initial=1)), float(self.support.size) * n)
 
-    # -- what the engine reads -----------------------------------------------------------------------
-
     @property
     def _arrays(self) -> Any:
         machines = (self.n_classes, self.class_codes, self.n_support, self._used[1])
         return *machines, self.dual_coef, self.intercept, self.gamma
 
-    # -- validation and prediction -------------------------------------------------------------------
-
     def votes_and_uncertain(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         X = self._encoded(X)
-        n = X.shape[0]
-        if self._computes_on_device(X, n):
+        if self._computes_on_device(X, X.shape[0]):
             machines, chosen = self._on_device()
             return machines.vote(to_engine(scaled(X, self.shared_scale), sparse=False), chosen)
-        votes = np.empty((len(self), n), dtype=np.uint16)
-        uncertain = np.empty(votes.shape, dtype=bool)
-        for part, *voted in self._vote_blocks(lambda part: X[part], n, self._own_points()):
-            votes[:, part], uncertain[:, part] = voted
-        return votes, uncertain
+        return super().votes_and_uncertain(X)
 
-    def _vote_blocks(
-        self, rows_at: Callable[[slice], Any], n: int, points: Any
-    ) -> Iterator[tuple[slice, NDArray[np.uint16], NDArray[np.bool_]]]:
-        """Yield blocks of n rows that fit the memory, the codes that all vote for there, and which are uncertain."""
-        for part in self._row_blocks(n, points, 3 * len(self)):
-            votes = np.empty((len(self), part.stop - part.start), dtype=np.uint16)
-            certain = np.empty(votes.shape, dtype=np.uint8)
-            queries = self._queries(rows_at(part), points)
-            _engine.vote(*queries, self._ensemble[0], self.working_memory, votes, certain)
-            yield part, votes, certain == 0
+    def _answer(self, queries: tuple[Any, Any], n: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        votes, certain = np.empty((len(self), n), dtype=np.uint16), np.empty((len(self), n), dtype=np.uint8)
+        _engine.vote(*queries, self._ensemble[0], self.working_memory, votes, certain)
+        return votes, certain == 0
 
     def decide(self, X: Any) -> Array:
         """Return decision values of a single hypothesis, a column for each pair of its classes."""
@@ -238,7 +167,7 @@ class RBFSVMs(KernelModels):
             return mistakes
         totals = np.zeros(len(self))
         inside_each = block.training_positions()
-        for part, votes, uncertain in self._vote_blocks(lambda part: X[rows[part]], rows.size, points):
+        for part, votes, uncertain in self._answer_blocks(lambda part: X[rows[part]], rows.size, points):
             for h, own in enumerate(inside_each):
                 validating = np.setdiff1d(np.arange(part.start, part.stop), own, assume_unique=True)
                 here = validating - part.start

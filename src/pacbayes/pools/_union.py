@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -27,6 +27,11 @@ _HELD_OUT_NUMERIC = ((1000, (0.25, 0.25)), (400, (0.5, 0.25, 0.25)), (0, (0.5, 0
 
 # As many as a certificate lists, and names that files of a checkpoint can have.
 _MOST_FAMILIES, _LONGEST_NAME = 100, 50
+
+
+def _of_families(combine: Callable[[Iterable[bool]], bool], name: str, description: str) -> Any:
+    """Return a property of a union that all of its families have, or some."""
+    return property(lambda self: combine(getattr(pool, name) for pool in self.pools), doc=description)
 
 
 class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
@@ -82,8 +87,6 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         self._set_params("families", **params)
         return self
 
-    # -- what only the pools know --------------------------------------------------------------------
-
     def members(self) -> list[tuple[str, Pool]]:
         return list(self.families)
 
@@ -92,15 +95,10 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         """The pools of the families."""
         return [pool for _, pool in self.families]
 
-    @property
-    def shares_rows(self) -> bool:  # type: ignore[override]
-        """Whether all families are driven by threads."""
-        return all(pool.shares_rows for pool in self.pools)
-
-    @property
-    def takes_code_books(self) -> bool:  # type: ignore[override]
-        """Whether some family takes tables with text."""
-        return any(pool.takes_code_books for pool in self.pools)
+    shares_rows = _of_families(all, "shares_rows", "Whether all families are driven by threads.")
+    takes_code_books = _of_families(any, "takes_code_books", "Whether some family takes tables with text.")
+    is_strict = _of_families(all, "is_strict", "Whether all families are.")
+    needs_all_rows = _of_families(any, "needs_all_rows", "Whether some family does.")
 
     @property
     def predicts(self) -> tuple[str, ...]:
@@ -144,16 +142,8 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
         weights = weights / weights.max()  # their sum may be more than a float
         return np.asarray(weights / weights.sum())
 
-    @property
-    def is_strict(self) -> bool:
-        return all(pool.is_strict for pool in self.pools)
-
     def assumptions(self) -> list[str]:
         return list(dict.fromkeys(code for pool in self.pools for code in pool.assumptions()))
-
-    @property
-    def needs_all_rows(self) -> bool:
-        return any(pool.needs_all_rows for pool in self.pools)
 
     def usable(self, sample: Sample, loss: Loss) -> Pool:
         found = {name: pool.find_obstacle(sample, loss) for name, pool in self.families}
@@ -199,8 +189,6 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
             setattr(tags.input_tags, name, all(getattr(one, name) for one in inputs))
         tags.input_tags.positive_only = any(one.positive_only for one in inputs)
         return tags
-
-    # -- training ------------------------------------------------------------------------------------
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[str, Any]]:
         shared: dict[str, Any] = {}

@@ -219,18 +219,10 @@ def split_at(boundaries: NDArray[np.int64], size: int) -> list[range]:
 
 
 class Labels(NamedTuple):
-    """Labels of many rows, as codes in few bytes.
+    """Labels of many rows, as codes in few bytes."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        The class labels, sorted.
-    codes : ndarray of shape (n,)
-        Position of each label in `classes`, of the smallest unsigned type that holds them.
-    """
-
-    classes: NDArray[Any]
-    codes: NDArray[Any]
+    classes: NDArray[Any]  # the class labels, sorted
+    codes: NDArray[Any]  # (n,): position of each label in them, of the smallest unsigned type that holds it
 
 
 def label_array(labels: list[Any]) -> NDArray[Any]:
@@ -239,14 +231,14 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def sort_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def sort_labels(labels: NDArray[Any], name: str = "y") -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the distinct labels, sorted, and positions in them."""
     try:
         classes = np.unique(labels)
         return classes, np.searchsorted(classes, labels)  # faster than to ask `unique`, which sorts all labels
     except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in labels.tolist()})
-        raise ValueError(f"y must hold labels of one type, none of them missing, got {' and '.join(kinds)}") from error
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise ValueError(f"{name} must hold labels of one type, none of them missing, got {kinds}") from error
 
 
 def encode_labels(parts: Iterator[tuple[NDArray[Any], NDArray[Any]]], n_rows: int) -> Labels:

@@ -54,17 +54,6 @@ class CodeBook:
     as well, in a column for all of these: it holds the root of their number, so that each adds 1 to a squared distance.
     A date becomes seven numbers: the days since 1970, and two for its place in the year, the week and the day.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the columns of the table.
-    categories : tuple of (tuple of str or None)
-        Categories of each column; None for a column of numbers or dates.
-    dates : tuple of bool
-        Whether each column holds dates.
-    gaps : tuple of bool
-        Whether each column had gaps in the sample.
-
     Examples
     --------
     >>> import pandas as pd
@@ -75,10 +64,10 @@ class CodeBook:
            [40.,  0.,  0.]])
     """
 
-    names: tuple[str, ...]
-    categories: tuple[tuple[str, ...] | None, ...]
-    dates: tuple[bool, ...]
-    gaps: tuple[bool, ...]
+    names: tuple[str, ...]  # of the columns of the table
+    categories: tuple[tuple[str, ...] | None, ...]  # of each column; None for one of numbers or dates
+    dates: tuple[bool, ...]  # whether each column holds dates
+    gaps: tuple[bool, ...]  # whether each column had gaps in the sample
 
     @classmethod
     def learn(cls, table: Any) -> CodeBook:
@@ -141,22 +130,21 @@ class CodeBook:
             if name != expected:
                 raise ValueError(f"column {k} of X must be {expected!r}, as in the sample, got {name!r}")
         rows, unexpected = np.zeros((table.shape[0], self.n_features)), np.zeros(table.shape[0])
-        position, indicator, category = 0, self.n_numbers, self.n_features - self.n_categories
-        for k, labels in enumerate(self.categories):
+        indicator = self.n_numbers
+        known = zip(self.places(), self.categories, self._codes, self.dates, self.gaps, strict=True)
+        for (name, given), (place, labels, codes, is_date, had_gaps) in zip(columns, known, strict=True):
             if labels is not None:
-                column = _Column(*columns[k], "category")
+                column = _Column(name, given, "category")
                 column.check_comparable(labels)
-                code_of = np.array([*(self._codes[k].get(label, _UNKNOWN) for label in column.labels), GAP])
-                rows[:, category] = code_of[column.positions]
-                category += 1
+                code_of = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), GAP])
+                rows[:, place] = code_of[column.positions]
                 continue
-            column = _Column(*columns[k], "date" if self.dates[k] else "number")
+            column = _Column(name, given, "date" if is_date else "number")
             if np.isinf(column.numbers).any():
-                raise ValueError(f"column {column.name!r} of X holds infinite values: they have no distances")
-            features = expand_days(column.numbers) if self.dates[k] else column.numbers[:, np.newaxis]
-            rows[:, position : position + features.shape[1]] = features
-            position += features.shape[1]
-            if self.gaps[k]:
+                raise ValueError(f"column {name!r} of X holds infinite values: they have no distances")
+            features = expand_days(column.numbers) if is_date else column.numbers[:, np.newaxis]
+            rows[:, place : place + features.shape[1]] = features
+            if had_gaps:
                 rows[:, indicator] = column.missing
                 indicator += 1
             else:

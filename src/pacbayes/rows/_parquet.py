@@ -150,9 +150,6 @@ def _open(path: str) -> Iterator[Any]:
             yield reader
 
 
-# -- opening: names, schema, row groups --------------------------------------------------------------
-
-
 def find_files(path: str) -> list[str]:
     """Return the Parquet files of a path, folder, glob or fsspec address, sorted by name."""
     if _is_remote(path):

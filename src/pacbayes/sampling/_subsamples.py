@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,8 +113,8 @@ def permutations(entropy: int, numbers: NDArray[np.int64], purpose: int, count: 
 class Subsamples:
     """Training sets S_0, S_1, ... of the hypotheses, as sorted arrays of row numbers below n."""
 
-    # What has to be true of the choice of these training sets: a code of `pacbayes.certificate.assumptions`.
-    assumption: ClassVar[str]
+    # What has to be true of the choice of these training sets: codes of `pacbayes.certificate.assumptions`.
+    assumptions: Sequence[str]
 
     n: int  # sample size
     sizes: NDArray[np.intp]  # training points r of each hypothesis; it is validated on the other n - r
@@ -182,11 +182,6 @@ class Subsamples:
         """Return these training sets for many uses: what would be drawn anew for each is kept, unless it is large."""
         return self
 
-    @property
-    def assumptions(self) -> list[str]:
-        """What has to be true of the choice of all of them: codes of `pacbayes.certificate.assumptions`."""
-        return [self.assumption]
-
     def by_family(self) -> Mapping[str, Subsamples]:
         """Return the training sets of each family, by its name; of one family without a name, if there is only one."""
         return {"": self}
@@ -218,18 +213,9 @@ class Subsamples:
 
 
 class RandomSubsamples(Subsamples):
-    """Subsamples drawn uniformly without replacement, the paper's construction.
+    """Subsamples of m hypotheses, drawn uniformly without replacement from n rows: the paper's construction.
 
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    sizes : sequence of int
-        Sizes that the hypotheses take in turn: hypothesis h has ``sizes[h % len(sizes)]`` points.
-    m : int
-        Number of hypotheses.
-    entropy : int
-        Seed of all streams.
+    Hypotheses take the sizes in turn: hypothesis h has ``sizes[h % len(sizes)]`` points. `entropy` seeds all streams.
 
     Examples
     --------
@@ -240,7 +226,7 @@ class RandomSubsamples(Subsamples):
     [1, 2]
     """
 
-    assumption = "subsamples-random"
+    assumptions = ("subsamples-random",)
 
     def __init__(self, n: int, sizes: Sequence[int], m: int, entropy: int) -> None:
         self.n = n
@@ -320,17 +306,9 @@ _MOST_DRAWN = 1 << 24
 
 
 class NoSubsamples(Subsamples):
-    """Hypotheses that were trained elsewhere: every point validates.
+    """No training sets, of m hypotheses that were trained elsewhere: every point validates."""
 
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    m : int
-        Number of hypotheses.
-    """
-
-    assumption = "trained-elsewhere"
+    assumptions = ("trained-elsewhere",)
 
     def __init__(self, n: int, m: int) -> None:
         self.n = n
@@ -343,12 +321,7 @@ class NoSubsamples(Subsamples):
 class GivenSubsamples(Subsamples):
     """Index sets chosen by the caller, who vouches that no label or feature was looked at.
 
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    index_sets : iterable of array_like of int
-        Row numbers of each hypothesis's training set, without repetition.
+    Each holds the row numbers of a hypothesis's training set, below n and without repetition.
 
     Examples
     --------
@@ -356,7 +329,7 @@ class GivenSubsamples(Subsamples):
     [0, 3]
     """
 
-    assumption = "subsamples-given"
+    assumptions = ("subsamples-given",)
 
     def __init__(self, n: int, index_sets: Sequence[ArrayLike]) -> None:
         self.n = n
@@ -391,13 +364,6 @@ class FoldSubsamples(GivenSubsamples):
     The splitter is shown n rows of zeros and no labels, so a stratified or grouped one cannot be used. One that was
     made from labels, such as a `PredefinedSplit`, cannot be recognised: the certificate asks the reader.
 
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    splitter : scikit-learn splitter
-        `KFold`, `RepeatedKFold`, `ShuffleSplit` or any other whose `split` needs no labels.
-
     Examples
     --------
     >>> from sklearn.model_selection import KFold
@@ -405,7 +371,7 @@ class FoldSubsamples(GivenSubsamples):
     [[2, 3], [0, 1]]
     """
 
-    assumption = "subsamples-splitter"
+    assumptions = ("subsamples-splitter",)
 
     def __init__(self, n: int, splitter: Any) -> None:
         super().__init__(n, [train for train, _ in split_blindly("subsamples", splitter, n)])
@@ -435,7 +401,7 @@ class UnionSubsamples(Subsamples):
         self.sizes = np.concatenate([part.sizes for part in self.parts.values()])
 
     @property
-    def assumptions(self) -> list[str]:
+    def assumptions(self) -> list[str]:  # type: ignore[override]
         return list(dict.fromkeys(code for part in self.parts.values() for code in part.assumptions))
 
     def by_family(self) -> Mapping[str, Subsamples]:
@@ -491,11 +457,6 @@ def subsample_sizes(subsample_size: Any, n: int, d: int) -> list[int]:
     n, d : int
         Number of points and of features.
 
-    Returns
-    -------
-    list of int
-        The sizes.
-
     Examples
     --------
     >>> subsample_sizes("auto", n=2000, d=40)
@@ -544,30 +505,14 @@ def divide_in_proportion(total: int, parts: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """The user's choice of training sets, before the number of rows is known.
-
-    Attributes
-    ----------
-    n_hypotheses : int or "auto"
-        Number of hypotheses.
-    subsample_size : int, float, "auto", "paper" or sequence of int and float
-        Their sizes, as in `PACBayesClassifier`.
-    subsamples : splitter, sequence of index arrays or None
-        Training sets instead of random ones.
-    entropy : int
-        Seed of all streams.
-    tested : bool, default=True
-        Whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples.
-    share : float, default=1.0
-        Share of the default number of hypotheses: they may be one of several families.
-    """
+    """The user's choice of training sets, before the number of rows is known: settings of `PACBayesClassifier`."""
 
     n_hypotheses: int | Literal["auto"]
     subsample_size: Any
-    subsamples: Any
-    entropy: int
-    tested: bool = True
-    share: float = 1.0
+    subsamples: Any  # training sets instead of random ones
+    entropy: int  # seed of all streams
+    tested: bool = True  # whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples
+    share: float = 1.0  # of the default number of hypotheses: they may be one of several families
 
     def draw(self, n: int, d: int, default: Callable[..., tuple[list[int], int]] = default_sampling) -> Subsamples:
         """Return the training sets of all hypotheses over n rows of d features.

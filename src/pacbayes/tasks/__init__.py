@@ -2,10 +2,10 @@
 
 from pacbayes._losses import Loss
 from pacbayes.tasks._calibration import calibrate
-from pacbayes.tasks._classification import Classification, count_disagreements
+from pacbayes.tasks._classification import Classification
 from pacbayes.tasks._regression import Regression, read_numbers
-from pacbayes.tasks._task import Task
-from pacbayes.tasks._voting import draw_voters, tally_out_of_bag
+from pacbayes.tasks._task import Task, find_outside
+from pacbayes.tasks._voting import tally_out_of_bag
 
 # All tasks.
 TASKS: tuple[type[Task], ...] = (Classification, Regression)
@@ -17,8 +17,7 @@ __all__ = [
     "Regression",
     "Task",
     "calibrate",
-    "count_disagreements",
-    "draw_voters",
+    "find_outside",
     "read_numbers",
     "tally_out_of_bag",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,28 +12,22 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from pacbayes._losses import Loss, resolve_loss
 from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, MOST_LABELS, label_names, tabulate_predictions
-from pacbayes.pools import Hypotheses, Sample
+from pacbayes.pools import Hypotheses
 from pacbayes.rows import Labels, sort_labels
 from pacbayes.sampling import Subsamples
 from pacbayes.tasks._stacking import stack
-from pacbayes.tasks._task import Predicted, Task, find_outside
+from pacbayes.tasks._task import Predicted, Task
 from pacbayes.tasks._voting import find_shares, predict_drawn, tally_votes, vote, vote_out_of_bag
 
 
 @dataclass(frozen=True, eq=False)
 class Classification(Task):
-    """Predict one of several classes, known from the sample.
+    """Predict one of several classes, known from the sample."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        The class labels, sorted. A target is encoded as positions in it, and labels that are not there as their number.
-    costs : ndarray of shape (k, k) or None
-        Costs in [0, 1] by true and predicted class: a vote predicts the class whose expected cost under its shares is
-        smallest. None for the class with the largest share.
-    """
-
+    # The class labels, sorted. A target is encoded as positions in them, and labels that are not there as their number.
     classes: NDArray[Any]
+    # (k, k): costs in [0, 1] by true and predicted class: a vote predicts the class of the smallest expected cost by
+    # its shares. None for the class with the largest share.
     costs: Array | None = None
     estimator = "PACBayesClassifier"
     attributes: ClassVar[dict[str, str]] = {"classes": "label rising: k", "costs": "double? >=0 <=1: k k"}
@@ -70,9 +63,6 @@ class Classification(Task):
     def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(encoded < self.classes.size)
 
-    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
-        return replace(sample, codes=encoded, classes=self.classes)
-
     def resolve_loss(self, loss: Any) -> Loss:
         return resolve_loss(loss, self.classes)
 
@@ -106,10 +96,8 @@ class Classification(Task):
     ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
         return vote_out_of_bag(hypotheses, weights, subsamples, X, rows)
 
-    def answer_out_of_bag(
-        self, hypotheses: Hypotheses, subsamples: Subsamples, X: Any, rows: NDArray[Any]
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        return find_shares(hypotheses, X), find_outside(subsamples, rows)
+    def answer(self, hypotheses: Hypotheses, X: Any) -> Array:
+        return find_shares(hypotheses, X)
 
     def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
         """Make the Brier score of the vote's shares small."""
@@ -121,16 +109,3 @@ class Classification(Task):
     ) -> NDArray[np.intp] | None:
         n_classes = self.classes.size
         return None if n_classes > MOST_CLASSES else tabulate_predictions(encoded, predicted, uncertain, n_classes)
-
-
-def count_disagreements(
-    task: Task, hypotheses: Hypotheses, weights: Array, chosen: NDArray[np.intp], batches: Iterable[Any]
-) -> NDArray[np.intp]:
-    """Count on how many points the weighted vote may disagree with each of some hypotheses."""
-    asked = hypotheses.take(chosen)
-    disagreements = np.zeros(chosen.size, dtype=np.intp)
-    for X in batches:
-        decided, uncertain = task.predict(hypotheses, weights, X)
-        votes, others = asked.votes_and_uncertain(X)
-        disagreements += np.count_nonzero((votes != decided) | others | uncertain, axis=1)
-    return disagreements

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pacbayes._losses import POWERS, Loss, NumberLoss
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.pools import Hypotheses, Sample
+from pacbayes.pools import Hypotheses
 from pacbayes.rows import Labels
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 from pacbayes.tasks._stacking import stack
@@ -30,25 +30,16 @@ _MOST_TOGETHER = 64
 
 @dataclass(frozen=True, eq=False)
 class Regression(Task):
-    """Predict a number.
+    """Predict a number."""
 
-    Attributes
-    ----------
-    limits : ndarray of shape (2,) or (0,)
-        The declared range of the target, to which predictions are clipped; empty if there is none.
-    compete_by : {"width", "error"}
-        How means that compete are compared: by the mean width of intervals that hold 90% of new points, or by their
-        bounds.
-    """
-
-    limits: Array
+    limits: Array  # (2,): the declared range of the target, to which predictions are clipped; empty if there is none
+    # How means compete: by the mean "width" of intervals that hold 90% of new points, or by bounds of their "error".
     compete_by: str = "width"
     estimator = "PACBayesRegressor"
     numeric = True
     attributes: ClassVar[dict[str, Any]] = {"limits": "double rising: limits", "compete_by": {"width", "error"}}
 
-    # What samples and hypotheses have in the place of class labels.
-    classes: ClassVar[Array] = np.empty(0)
+    classes: ClassVar[Array] = np.empty(0)  # type: ignore[misc]
 
     @classmethod
     def learn(
@@ -92,12 +83,6 @@ class Regression(Task):
     def decode(self, predicted: NDArray[Any]) -> Array:
         return predicted
 
-    def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.ones(encoded.shape, dtype=bool)
-
-    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
-        return replace(sample, codes=encoded, classes=self.classes)
-
     def resolve_loss(self, loss: Any) -> Loss:
         if not (isinstance(loss, str) and loss in POWERS):
             raise ValueError(f"loss must be {' or '.join(map(repr, POWERS))}, got {loss!r}")
@@ -115,9 +100,6 @@ class Regression(Task):
             with suppress(ValueError):  # too few points to prove it
                 width = certificate.choose_interval(_COVERAGE).mean_width
         return width, certificate.error_bound
-
-    def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
-        return {}
 
     def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
         mean = self.aggregate(hypotheses, weights, X)[:, 0]
@@ -153,28 +135,20 @@ class Regression(Task):
     ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return the weighted mean of hypotheses that were not trained on a row."""
         voters = np.flatnonzero(weights > 0)
-        own = ChosenSubsamples(subsamples, voters)
-        answers, outside = self.answer_out_of_bag(hypotheses.take(voters), own, X, rows)
+        outside = find_outside(ChosenSubsamples(subsamples, voters), rows)
         weight = weights[voters][:, np.newaxis] * outside
         total = weight.sum(axis=0)
         asked = total > 0
-        mean = (weight * answers[:, :, 0]).sum(axis=0) / np.where(asked, total, 1.0)
+        answers = self.answer(hypotheses.take(voters), X)[:, :, 0]
+        mean = (weight * answers).sum(axis=0) / np.where(asked, total, 1.0)
         return mean, np.zeros(rows.size, dtype=bool), asked
 
-    def answer_out_of_bag(
-        self, hypotheses: Hypotheses, subsamples: Subsamples, X: Any, rows: NDArray[Any]
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        numbers: Array = self._clip(hypotheses.votes(X))
-        return numbers[:, :, np.newaxis], find_outside(subsamples, rows)
+    def answer(self, hypotheses: Hypotheses, X: Any) -> Array:
+        return self._clip(hypotheses.votes(X))[:, :, np.newaxis]
 
     def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
         """Make Huber's loss of the weighted mean small. From half to twice as many steps do as well."""
         return stack(answers - target[:, np.newaxis], outside, start, rate=3.0, steps=100, is_robust=True)
-
-    def tabulate(
-        self, encoded: NDArray[Any], predicted: NDArray[Any], uncertain: NDArray[np.bool_]
-    ) -> NDArray[np.intp] | None:
-        return None
 
 
 def _read_range(y_range: Any) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.pools import Hypotheses, Sample
+from pacbayes.pools import Hypotheses
 from pacbayes.rows import Labels
 from pacbayes.sampling import Subsamples
 
@@ -38,6 +38,9 @@ class Task(ABC):
     # Whether numbers are predicted, rather than classes.
     numeric: ClassVar[bool] = False
 
+    # What samples and hypotheses have as class labels: none where numbers are predicted.
+    classes: NDArray[Any]
+
     # Kinds and shapes of its attributes, by which a model file is checked (`pacbayes.io`).
     attributes: ClassVar[dict[str, Any]]
 
@@ -54,13 +57,9 @@ class Task(ABC):
     def decode(self, predicted: NDArray[Any]) -> NDArray[Any]:
         """Return what the user is told for encoded predictions."""
 
-    @abstractmethod
     def is_known(self, encoded: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which values of an encoded target occurred in the sample; others have the largest loss."""
-
-    @abstractmethod
-    def label(self, sample: Sample, encoded: NDArray[Any]) -> Sample:
-        """Return a sample with an encoded target."""
+        return np.ones(encoded.shape, dtype=bool)
 
     @abstractmethod
     def resolve_loss(self, loss: Any) -> Loss:
@@ -90,9 +89,9 @@ class Task(ABC):
         """Return by what predictors compete: the one with the smallest is taken. All their bounds hold at once."""
         return (certificate.bound,)
 
-    @abstractmethod
     def describe_target(self, encoded: NDArray[Any]) -> dict[str, Any]:
         """Return what a certificate says about the target of a sample, as fields of it."""
+        return {}
 
     @abstractmethod
     def predict(self, hypotheses: Hypotheses, weights: Array, X: Any, drawn: NDArray[Any] | None = None) -> Predicted:
@@ -115,17 +114,15 @@ class Task(ABC):
         """Return what those hypotheses predict that were not trained on a row, which is uncertain, and where any is."""
 
     @abstractmethod
-    def answer_out_of_bag(
-        self, hypotheses: Hypotheses, subsamples: Subsamples, X: Any, rows: NDArray[Any]
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Return what each hypothesis answers, of shape (m, rows, numbers), and where it was not trained on a row."""
+    def answer(self, hypotheses: Hypotheses, X: Any) -> Array:
+        """Return what each hypothesis answers, of shape (m, rows, numbers)."""
 
     @abstractmethod
     def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
         """Return weights by which hypotheses err little together, given their answers and weights to start from."""
 
-    @abstractmethod
     def tabulate(
         self, encoded: NDArray[Any], predicted: NDArray[Any], uncertain: NDArray[np.bool_]
     ) -> NDArray[np.intp] | None:
         """Return counts by target and prediction, which add up over blocks of rows; None if there are none."""
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def tally_votes(
     stop_early: bool,
     uncertain_weight: Array | None = None,
     costs: Array | None = None,
+    outside: tuple[Subsamples, NDArray[Any]] | None = None,
 ) -> Array:
     """Add up the weight behind each class at each point, an array of shape (n, n_classes).
 
@@ -41,6 +43,8 @@ def tally_votes(
     largest entry or, with `costs`, the smallest expected cost; otherwise the lightest voters, of a total weight of at
     most 1e-12, are not asked. The winner is the same in any case.
     Adds to `uncertain_weight` that of voters whose votes could differ on another engine; these delay the early stop.
+    With training sets and the numbers of the points, `outside`, voters count on points that they were not trained on,
+    and give all their weight to a label.
     """
     tallies = np.zeros((X.shape[0], hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
@@ -50,11 +54,17 @@ def tally_votes(
     done, width = 0, _FIRST_VOTERS
     while done < order.size and open_rows.size:
         voters = order[done : done + width]
-        weight = weights[voters]
         rows = X if open_rows.size == X.shape[0] else take_rows(X, open_rows)
         sums = tallies[open_rows]
         doubts = None if uncertain_weight is None else uncertain_weight[open_rows]
-        hypotheses.take(voters).add_votes(rows, weight, sums, doubts)
+        if outside is None:
+            hypotheses.take(voters).add_votes(rows, weights[voters], sums, doubts)
+        else:
+            voters = np.sort(voters)
+            votes, uncertain = hypotheses.take(voters).votes_and_uncertain(rows)
+            weight = _weigh_outside(weights, outside[0], voters, outside[1][open_rows])
+            sums += _tally_weights(votes, weight, sums.shape[1])
+            doubts = None if doubts is None else doubts + (weight * uncertain).sum(axis=0)
         tallies[open_rows] = sums
         if uncertain_weight is not None:
             uncertain_weight[open_rows] = doubts
@@ -105,19 +115,10 @@ def vote_out_of_bag(
     `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
     rounding could change them, and where there was a voter.
     """
-    n_classes = hypotheses.classes.size
-    tallies, uncertain_weight = np.zeros((rows.size, n_classes)), np.zeros(rows.size)
-    order, remaining = _order_by_weight(weights)
-    open_rows, done, width = np.arange(rows.size), 0, _FIRST_VOTERS
-    while done < order.size and open_rows.size:
-        voters = np.sort(order[done : done + width])
-        votes, uncertain = hypotheses.take(voters).votes_and_uncertain(take_rows(X, open_rows))
-        weight = _weigh_outside(weights, subsamples, voters, rows[open_rows])
-        tallies[open_rows] += _tally_weights(votes, weight, n_classes)
-        uncertain_weight[open_rows] += (weight * uncertain).sum(axis=0)
-        done, width = done + voters.size, min(2 * width, _MOST_VOTERS)
-        open_rows = open_rows[~_are_decided(tallies[open_rows], remaining[done] + 2 * uncertain_weight[open_rows])]
-    return np.argmax(tallies, axis=1), _are_uncertain(tallies, uncertain_weight), np.asarray(tallies.any(axis=1))
+    doubts = np.zeros(rows.size)
+    how: dict[str, Any] = {"uncertain_weight": doubts, "outside": (subsamples, rows)}
+    tallies = tally_votes(hypotheses, weights, X, stop_early=True, **how)
+    return np.argmax(tallies, axis=1), _are_uncertain(tallies, doubts), np.asarray(tallies.any(axis=1))
 
 
 def tally_out_of_bag(
@@ -131,18 +132,13 @@ def tally_out_of_bag(
     tallies = np.zeros((rows.size, hypotheses.classes.size))
     order, remaining = _order_by_weight(weights)
     order = order[: max(1, int(np.count_nonzero(remaining[:-1] > _IGNORED_IN_TRAINING)))]
-    by_labels = np.array([hypotheses.take(order[k : k + 1]).vote_by == "labels" for k in range(order.size)])
-    together = [
-        np.sort(part) for part in np.split(order[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS))
-    ]
-    for voters in (part for part in together if part.size):
-        weight = _weigh_outside(weights, subsamples, voters, rows)
-        tallies += _tally_weights(hypotheses.take(voters).votes(X), weight, tallies.shape[1])
-    for h in order[~by_labels]:
-        outside = np.flatnonzero(_weigh_outside(weights, subsamples, np.array([h]), rows)[0])
-        if outside.size:
+    for voters, by_labels in _group(hypotheses, order):
+        weight, own = _weigh_outside(weights, subsamples, voters, rows), hypotheses.take(voters)
+        if by_labels:
+            tallies += _tally_weights(own.votes(X), weight, tallies.shape[1])
+        elif (outside := np.flatnonzero(weight[0])).size:
             sums = tallies[outside]
-            hypotheses.take(np.array([h])).add_votes(take_rows(X, outside), weights[h : h + 1], sums)
+            own.add_votes(take_rows(X, outside), weights[voters], sums)
             tallies[outside] = sums
     return tallies
 
@@ -153,15 +149,24 @@ def find_shares(hypotheses: Hypotheses, X: Any) -> Array:
     A label that could be another one on another engine has no share, so that weights by shares are the same on all.
     """
     shares = np.zeros((len(hypotheses), X.shape[0], hypotheses.classes.size))
-    voters = np.arange(len(hypotheses))
-    by_labels = np.array([hypotheses.take(voters[k : k + 1]).vote_by == "labels" for k in voters])
-    for part in np.split(voters[by_labels], range(_MOST_VOTERS, by_labels.sum(), _MOST_VOTERS)):
-        if part.size:
-            votes, uncertain = hypotheses.take(part).votes_and_uncertain(X)
-            shares[part] = np.where(uncertain, -1, votes)[:, :, np.newaxis] == np.arange(shares.shape[2])
-    for h in voters[~by_labels]:
-        hypotheses.take(voters[h : h + 1]).add_votes(X, np.ones(1), shares[h])
+    for voters, by_labels in _group(hypotheses, np.arange(len(hypotheses))):
+        own = hypotheses.take(voters)
+        if by_labels:
+            votes, uncertain = own.votes_and_uncertain(X)
+            shares[voters] = np.where(uncertain, -1, votes)[:, :, np.newaxis] == np.arange(shares.shape[2])
+        else:
+            own.add_votes(X, np.ones(1), shares[voters[0]])
     return shares
+
+
+def _group(hypotheses: Hypotheses, voters: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], bool]]:
+    """Yield voters that are asked together, rising, and whether by labels: who votes by probabilities is alone."""
+    by_labels = np.array([hypotheses.take(voters[k : k + 1]).vote_by == "labels" for k in range(voters.size)])
+    together = voters[by_labels]
+    for first in range(0, together.size, _MOST_VOTERS):
+        yield np.sort(together[first : first + _MOST_VOTERS]), True
+    for alone in voters[~by_labels]:
+        yield np.array([alone]), False
 
 
 def _weigh_outside(weights: Array, subsamples: Subsamples, voters: NDArray[np.intp], rows: NDArray[Any]) -> Array:
@@ -202,11 +207,6 @@ def _are_uncertain(scores: Array, uncertain_weight: Array, spread: int = 2) -> N
     uncertain = uncertain_weight > 0
     uncertain[uncertain] = ~_are_decided(scores[uncertain], spread * uncertain_weight[uncertain])
     return np.asarray(uncertain)
-
-
-def draw_voters(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a hypothesis by the weights for each of n points. Drawn for blocks of points in turn, they are the same."""
-    return rng.choice(weights.size, size=n, p=weights / weights.sum())
 
 
 def predict_drawn(hypotheses: Hypotheses, drawn: NDArray[Any], X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
