@@ -221,12 +221,13 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
             if delta == DELTAS[0]:
                 model.fit(X, y)
                 certificate, posterior = model.certificate_, model.posterior_
+                risks = [scenario.risk(h.predict(all_cells)) for h in model.hypotheses_]
+                risk_of_vote = scenario.risk(model.predict(all_cells))
             else:
                 settings = {"objective": model.objective, "voting": model.voting, "prior": model.prior_}
                 certificate, posterior = certify(model.losses_, model.n_validation_, delta=delta, **settings)
-            risks = [scenario.risk(h.predict(all_cells)) for h in model.hypotheses_]
             failed["randomised", delta] += np.dot(posterior, risks) > certificate.gibbs_bound
-            failed["vote", delta] += scenario.risk(model.predict(all_cells)) > certificate.vote_bound
+            failed["vote", delta] += risk_of_vote > certificate.vote_bound
     return {key: count / repetitions for key, count in failed.items()}
 
 

@@ -37,7 +37,8 @@ PHRASES = {
     r"until some (million|thousand)": "up to a few",
     r"how (it|this) looks like": "what it looks like, how it looks",
 }
-PATTERN = re.compile("|".join(f"(?P<p{k}>{phrase})" for k, phrase in enumerate(PHRASES)).replace(" ", r"\s+"), re.I)
+ANY = "|".join(f"(?P<p{k}>{phrase})" for k, phrase in enumerate(PHRASES)).replace(" ", r"\s+")
+PATTERN = re.compile(rf"(?<!\w)(?:{ANY})", re.I)  # not in the middle of words, where most of the time would go
 FILES = (
     "*.md",
     "docs/*.md",

@@ -188,9 +188,19 @@ def test_versions_agree():
     assert pyproject["project"]["dynamic"] == ["version"]
 
 
-def test_import_is_light():
-    """Nothing beyond numpy and the special functions of scipy is loaded."""
-    heavy = "matplotlib|pandas|sklearn|joblib|mpmath|scipy.optimize|scipy.stats"
-    code = f"import pacbayes, re, sys; print([m for m in sys.modules if re.fullmatch({heavy!r}, m)])"
+def test_imports_are_light():
+    """In one process, from small to large: what each of them must not have loaded when it is there."""
+    heavy = {
+        # Nothing beyond numpy and the special functions of scipy.
+        "pacbayes": "matplotlib|pandas|sklearn|joblib|mpmath|scipy.optimize|scipy.stats",
+        "pacbayes.datasets": "pooch|requests|sklearn|pandas",
+        "pacbayes.display": "matplotlib|sklearn",
+        "pacbayes.paper.figures": "matplotlib|jinja2",
+        "pacbayes.report": "matplotlib|jinja2",
+        "pacbayes.classifier": "dask|distributed|zarr|fsspec",
+    }
+    code = "import importlib, re, sys\n"
+    code += f"for name, heavy in {heavy!r}.items():\n"
+    code += "    importlib.import_module(name)\n    print(name, [m for m in sys.modules if re.fullmatch(heavy, m)])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert run.stdout.splitlines() == [f"{name} []" for name in heavy]

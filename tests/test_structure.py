@@ -7,14 +7,20 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[1] / "src" / "pacbayes"
-TREES = {path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 # Private attributes of other libraries that rooms happen to have names of: model files are checked for the labels of
 # scikit-learn's nearest neighbours.
 OF_OTHERS = {"_y"}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return {path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
 def room_of(path):
@@ -95,8 +101,8 @@ def test_private_uses_are_found():
     assert found == ["b.py"] * 3 + ["c/y.py"] * 5
 
 
-def test_no_room_uses_private_names_of_another():
-    assert list(private_uses(TREES)) == []
+def test_no_room_uses_private_names_of_another(trees):
+    assert list(private_uses(trees)) == []
 
 
 def test_few_public_entries():
@@ -112,11 +118,11 @@ def count_lines(function):
     return lines - (function.body[0].end_lineno - function.body[0].lineno + 1)
 
 
-def test_functions_are_short():
+def test_functions_are_short(trees):
     """At most 60 lines but for the commands, whose options are their arguments."""
     long = [
         f"{path}:{node.lineno}: {node.name} has {count_lines(node)} lines"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         if room_of(path) != "cli"
         for node in ast.walk(tree)
         if isinstance(node, FUNCTIONS) and count_lines(node) > 60

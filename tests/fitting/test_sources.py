@@ -4,7 +4,6 @@ import os
 import pickle
 import platform
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -320,15 +319,6 @@ def test_given_labels_are_checked(y):
 def test_arrays_are_checked(wrong):
     with pytest.raises(ValueError, match="X must"):
         ArraySource(wrong)
-
-
-def test_importing_the_package_loads_no_engine():
-    script = (
-        "import sys, pacbayes.classifier; "
-        "print([name for name in ('dask', 'distributed', 'zarr', 'fsspec') if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
-    assert found.strip() == "[]"
 
 
 def test_missing_packages_are_named(monkeypatch, parquet):

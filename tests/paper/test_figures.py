@@ -1,7 +1,6 @@
 """Figures from complete and from awkward records."""
 
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -40,11 +39,6 @@ def text_of(figure):
 
 def colours_of(axes):
     return {matplotlib.colors.to_hex(line.get_color()) for line in axes.lines}
-
-
-def test_import_leaves_matplotlib_and_jinja_alone():
-    check = "import sys, pacbayes.paper.figures, pacbayes.report; print({'matplotlib', 'jinja2'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("name", sweep(FIGURES, quick=[0, len(FIGURES) - 1]))
