@@ -164,6 +164,11 @@ def kl_inverse_upper(p: ArrayLike, c: ArrayLike) -> Any:
     c : array_like
         Bound on the divergence, in [0, inf].
 
+    Returns
+    -------
+    float or ndarray
+        :math:`\sup\{q : kl(p \| q) \le c\}`, never below the exact value.
+
     Examples
     --------
     >>> round(kl_inverse_upper(0.1, 0.05), 6)
@@ -181,6 +186,11 @@ def kl_inverse_lower(p: ArrayLike, c: ArrayLike) -> Any:
     ----------
     p, c : array_like
         As in `kl_inverse_upper`.
+
+    Returns
+    -------
+    float or ndarray
+        :math:`\inf\{q : kl(p \| q) \le c\}`, never above the exact value.
 
     Examples
     --------

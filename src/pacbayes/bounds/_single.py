@@ -32,6 +32,11 @@ def single_hypothesis_kl(loss: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05,
     prior_mass : array_like, default=1.0
         Prior probability of the hypothesis, in (0, 1].
 
+    Returns
+    -------
+    float or ndarray
+        Upper bound on L(h), at most 1.
+
     References
     ----------
     .. [1] J. Langford. Tutorial on practical prediction theory for classification. JMLR, 2005.
@@ -65,6 +70,11 @@ def clopper_pearson(
         As in `single_hypothesis_kl`.
     u : array_like, default=1.0
         Share of the probability of `errors` itself, in (0, 1]: 1, or a random number that was drawn beforehand.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on L(h), at most 1.
 
     References
     ----------

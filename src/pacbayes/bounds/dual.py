@@ -213,6 +213,11 @@ def pac_bayes_dual(
     losses, n, delta, prior, comparator
         As in `pacbayes.posterior.minimize_dual_bound`.
 
+    Returns
+    -------
+    float
+        Upper bound on :math:`E_\rho[L]`, at most 1, rounded up; 1 means that nothing is proved.
+
     Examples
     --------
     >>> round(pac_bayes_dual([0.8, 0.2, 0.0], [0.1, 0.12, 0.3], n=[400, 1000, 1000]), 6)

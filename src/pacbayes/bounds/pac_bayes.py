@@ -23,6 +23,11 @@ def confidence_term(n: ArrayLike, delta: ArrayLike = 0.05, *, n_max: ArrayLike |
     n, delta, n_max : array_like
         As in `pac_bayes_kl`.
 
+    Returns
+    -------
+    float or ndarray
+        The term, accurate to a few units in the last place.
+
     References
     ----------
     .. [1] A. Maurer. A note on the PAC-Bayesian theorem. 2004.
@@ -134,6 +139,11 @@ def pac_bayes_lambda(
     lam : array_like
         Trade-off lambda, in (0, 2). It may be chosen after seeing the data.
 
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
+
     Examples
     --------
     >>> round(pac_bayes_lambda(loss=0.1, kl_div=2.0, n=1000, lam=0.4), 6)
@@ -164,6 +174,11 @@ def pac_bayes_sqrt(
     ----------
     loss, kl_div, n, delta, n_max
         As in `pac_bayes_kl`.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
 
     References
     ----------
@@ -229,6 +244,11 @@ def catoni(loss: ArrayLike, kl_div: ArrayLike, n: ArrayLike, lam: ArrayLike, del
     lam : array_like
         Trade-off lambda, positive, chosen independently of the sample.
 
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
+
     References
     ----------
     .. [1] O. Catoni. PAC-Bayesian supervised classification: the thermodynamics of statistical learning. IMS, 2007.
@@ -281,6 +301,11 @@ def empirical_bernstein(
         Number of points each hypothesis was validated on, at least 2.
     c1, c2 : array_like, default=1.15
         Ratios of the grids over the trade-offs of both theorems, above 1, chosen independently of the sample.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on :math:`E_\rho[L(h)]`; 1 or more means that nothing is proved.
 
     References
     ----------

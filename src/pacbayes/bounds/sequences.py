@@ -76,6 +76,11 @@ def anytime_lower(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> A
     delta : array_like, default=0.05
         Probability with which the bound may ever fail, in (0, 1).
 
+    Returns
+    -------
+    float or ndarray
+        Lower bound, rounded down.
+
     References
     ----------
     .. [1] H. Robbins. Statistical methods related to the law of the iterated logarithm. Annals of Mathematical
@@ -101,6 +106,11 @@ def anytime_upper(errors: ArrayLike, n: ArrayLike, delta: ArrayLike = 0.05) -> A
     ----------
     errors, n, delta : array_like
         As in `anytime_lower`.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound, at most 1, rounded up.
 
     Examples
     --------

@@ -54,6 +54,11 @@ def dual_bound(
     mu : array_like
         Multipliers, positive.
 
+    Returns
+    -------
+    float or ndarray
+        F at each mu; 1 or more means that nothing is proved.
+
     Examples
     --------
     >>> dual_bound([0.1, 0.2, 0.2], mu=[0.005, 0.02], n=[500, 1000, 1000]).round(6).tolist()

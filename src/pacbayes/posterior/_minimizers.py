@@ -47,6 +47,11 @@ def gibbs_posterior(losses: ArrayLike, lam: float, n: int, prior: ArrayLike | No
     lam : float
         Trade-off lambda, in (0, 2).
 
+    Returns
+    -------
+    ndarray of shape (m,)
+        Posterior weights.
+
     Examples
     --------
     >>> gibbs_posterior([0.1, 0.2, 0.2], lam=0.5, n=20).round(4).tolist()
@@ -128,6 +133,11 @@ def lambda_bound(
     lam : array_like
         Trade-offs lambda, in (0, 2).
 
+    Returns
+    -------
+    float or ndarray
+        F at each lambda.
+
     Examples
     --------
     >>> lambda_bound([0.1, 0.2, 0.2], lam=[0.2, 0.6], n=1000).round(6).tolist()
@@ -154,6 +164,11 @@ def lambda_bound_derivatives(
     ----------
     losses, lam, n, delta, prior, n_max
         As in `lambda_bound`.
+
+    Returns
+    -------
+    first, second : float or ndarray
+        F' and F'' at each lambda.
 
     Examples
     --------
@@ -516,6 +531,11 @@ def minimize_kl_bound(
     ----------
     losses, n, delta, prior, rtol, max_iter, n_max
         As in `minimize_lambda_bound`.
+
+    Returns
+    -------
+    PosteriorResult
+        The posterior `rho`, its `lam`, the bound `fun`, and how they were found.
 
     Examples
     --------

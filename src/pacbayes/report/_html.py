@@ -45,6 +45,11 @@ def render_page(template: str, *, package: str = "pacbayes.report", **values: An
         Package that the template is a resource of.
     **values
         Variables of the template. They are escaped unless the template marks them as safe.
+
+    Returns
+    -------
+    str
+        HTML.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 

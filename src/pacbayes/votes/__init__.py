@@ -6,7 +6,7 @@ each voter, and differ in what else they look at: nothing (`first_order`), the w
 unlabelled points (`disagreement_bound`, `margin_bound`, `voters_bound`), or the losses of pairs of voters
 (`tandem`, `c_bound`, `chebyshev_cantelli`, `split_kl`). Derivations and conditions: docs/votes.md.
 
-Every bound is rounded up, and at most 1, which means that nothing is proved.
+Every bound is rounded up. 1 means that nothing is proved.
 """
 
 from pacbayes.votes._aggregation import count_half_mass, tally, weighted_vote

@@ -28,6 +28,11 @@ def tally(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int, initial: 
         Sums to start from; zeros by default. The result is the same, to the bit, as that of one call with all
         hypotheses.
 
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        The sums.
+
     Examples
     --------
     >>> tally(np.array([[0, 1, 2], [0, 0, 2]]), [0.75, 0.25], n_classes=3)
@@ -58,6 +63,11 @@ def weighted_vote(votes: NDArray[np.intp], weights: ArrayLike, n_classes: int) -
     ----------
     votes, weights, n_classes
         As in `tally`.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+        Class codes.
 
     Examples
     --------

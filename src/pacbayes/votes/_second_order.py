@@ -61,6 +61,11 @@ def pair_losses(errors: ArrayLike, rho: ArrayLike, validated: ArrayLike | None =
         Whether a point is a validation point of voter h, outside of its training set. All by default. Any two
         voters must share at least one, also those without weight: the bounds hold for all weights at once.
 
+    Returns
+    -------
+    PairLosses
+        The losses, and the numbers of points.
+
     Examples
     --------
     >>> losses = pair_losses([[1, 0, 0, 0], [0, 1, 0, 0]], rho=[0.5, 0.5])
@@ -120,6 +125,11 @@ def tandem(
     delta : float, default=0.05
         Probability with which the bound may fail, in (0, 1).
 
+    Returns
+    -------
+    float
+        Upper bound on the loss of the vote, at most 1.
+
     References
     ----------
     .. [1] A. R. Masegosa, S. S. Lorenzen, C. Igel, Y. Seldin. Second order PAC-Bayesian bounds for the weighted
@@ -164,6 +174,11 @@ def c_bound(
         As in `PairLosses`. Those of pairs are n and n_max by default, which is right if all voters have the same
         validation points.
 
+    Returns
+    -------
+    float
+        Upper bound on the loss of the vote, at most 1.
+
     References
     ----------
     .. [1] A. Lacasse, F. Laviolette, M. Marchand, P. Germain, N. Usunier. PAC-Bayes bounds for the risk of the majority
@@ -207,6 +222,11 @@ def chebyshev_cantelli(
     tandem_loss, kl_div, delta
         As in `tandem`.
 
+    Returns
+    -------
+    float
+        Upper bound on the loss of the vote, at most 1.
+
     References
     ----------
     .. [1] Y.-S. Wu, A. R. Masegosa, S. S. Lorenzen, C. Igel, Y. Seldin. Chebyshev-Cantelli PAC-Bayes-Bennett inequality
@@ -245,6 +265,11 @@ def split_kl(
         As in `tandem`.
     one_errs : float
         Empirical share of points at which exactly one of two voters errs, in [0, 1], see `pair_losses`.
+
+    Returns
+    -------
+    float
+        Upper bound on the loss of the vote, at most 1.
 
     References
     ----------

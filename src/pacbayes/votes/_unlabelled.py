@@ -43,6 +43,11 @@ def split_delta(delta: float, n: int, n_unlabelled: int) -> tuple[float, float]:
     n, n_unlabelled : int
         Numbers of labelled and of unlabelled points.
 
+    Returns
+    -------
+    labelled, unlabelled : float
+        Two parts that sum to at most `delta`.
+
     Examples
     --------
     >>> labelled, unlabelled = split_delta(0.05, n=2000, n_unlabelled=2000)
@@ -78,6 +83,11 @@ def disagreement_bound(voter_bound: float, n_disagreements: int, n_points: int, 
     delta : float, default=0.05
         Probability with which the bound on the disagreement may fail, on top of that of `voter_bound`.
 
+    Returns
+    -------
+    float
+        Upper bound on the loss of the vote, at most 1.
+
     References
     ----------
     .. [1] M. Kääriäinen. Generalization error bounds using unlabeled data. COLT, 2005.
@@ -108,6 +118,11 @@ def choose_voter(voter_bounds: ArrayLike, disagreement_rate: ArrayLike, n_points
         Number of unlabelled points that `disagreement_bound` will be given.
     delta : float, default=0.05
         As in `disagreement_bound`.
+
+    Returns
+    -------
+    int
+        The voter whose bound would be smallest on points with these rates.
 
     Examples
     --------
@@ -228,6 +243,11 @@ def choose_margin(
         Number of unlabelled points that `margin_bound` will be given.
     gammas : sequence of float
         Candidates.
+
+    Returns
+    -------
+    MarginChoice
+        The candidate with the smallest expected bound.
 
     Examples
     --------

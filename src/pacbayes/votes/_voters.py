@@ -86,6 +86,11 @@ def voters_bound(
     bet : float, optional
         As in `mean_upper_bound`.
 
+    Returns
+    -------
+    float
+        Upper bound on the loss of the vote, at most 1.
+
     Examples
     --------
     >>> disagreement = np.repeat(np.eye(3, 4, dtype=bool), [30, 30, 30, 910], axis=1)
@@ -134,6 +139,11 @@ def optimize_voter_weights(
         of the unlabelled points. Beyond 4000 points, a part of them is used.
     n_points : int, optional
         Number of unlabelled points that `voters_bound` will be given. None means infinitely many.
+
+    Returns
+    -------
+    VoterWeights
+        The weights and the bet for `voters_bound`.
 
     Examples
     --------
