@@ -123,6 +123,11 @@ def check_quasiconvexity(
     losses, n, delta, prior, n_max
         As in `pacbayes.posterior.minimize_lambda_bound`.
 
+    Returns
+    -------
+    QuasiconvexityReport
+        `guaranteed`, the first `condition` that holds, and `details` of all.
+
     Examples
     --------
     >>> report = check_quasiconvexity([0.10, 0.12, 0.15, 0.30, 0.45], n=500)

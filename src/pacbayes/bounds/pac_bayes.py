@@ -210,6 +210,11 @@ def majority_vote(gibbs_bound: ArrayLike) -> Any:
     gibbs_bound : array_like
         Upper bound on :math:`E_\rho[L(h)]`, for instance from `pac_bayes_kl`. Zero-one loss.
 
+    Returns
+    -------
+    float or ndarray
+        :math:`\min(1, 2 \cdot \text{gibbs\_bound})`; 1 means that nothing is proved.
+
     References
     ----------
     .. [1] J. Langford, J. Shawe-Taylor. PAC-Bayes & margins. NIPS, 2002.

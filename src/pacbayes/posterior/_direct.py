@@ -118,6 +118,11 @@ def minimize_direct_bound(
     grid_delta : float, optional
         As in `minimize_dual_bound`.
 
+    Returns
+    -------
+    DirectResult
+        The posterior `rho`, its bound `fun`, and a `lower` bound on it, which differ by rounding only.
+
     Examples
     --------
     >>> losses, n = [0.10, 0.12, 0.15, 0.30, 0.45], [300, 500, 500, 500, 500]

@@ -114,6 +114,11 @@ def minimize_dual_bound(
     max_iter : int, default=10000
         Most values of mu that are evaluated.
 
+    Returns
+    -------
+    DualResult
+        The posterior `rho`, its `mu`, the bound `fun`, and a proved `lower` bound on it.
+
     Examples
     --------
     >>> losses, n = [0.10, 0.12, 0.15, 0.30, 0.45], [300, 500, 500, 500, 500]

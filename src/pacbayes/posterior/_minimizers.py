@@ -78,6 +78,11 @@ def optimal_lambda(
     n, delta, n_max : array_like
         As in `pacbayes.bounds.pac_bayes_kl`.
 
+    Returns
+    -------
+    float or ndarray
+        The optimal lambda, in (0, 1].
+
     Examples
     --------
     >>> round(optimal_lambda(loss=0.1, kl_div=2.0, n=1000), 6)
@@ -481,6 +486,11 @@ def minimize_lambda_bound(
         distinct losses (200 to 10,000, so that they take about ten seconds for a million distinct losses).
     n_max : int, optional
         Largest validation set, if they differ: the confidence term is then :math:`\ln\frac{2 \sqrt{n_{max}}}{\delta}`.
+
+    Returns
+    -------
+    PosteriorResult
+        The posterior `rho`, its `lam`, the bound `fun`, and how they were found.
 
     Examples
     --------

@@ -134,6 +134,11 @@ def subset_sum_bound(gibbs_bound: ArrayLike, rho: ArrayLike) -> Any:
     rho : array_like of shape (m,)
         Weights of the vote, which sum to one.
 
+    Returns
+    -------
+    float or ndarray
+        Upper bound on the loss of the vote, at most 1. It holds whenever `gibbs_bound` does.
+
     Examples
     --------
     >>> round(subset_sum_bound(0.07, [0.7, 0.2, 0.1]), 6)
