@@ -451,9 +451,9 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
         """
         return default_sampling(n, d)
 
-    def share_in_union(self, n: int) -> float:
-        """Return the share of the default number of hypotheses that there are as one of several families."""
-        return 1.0
+    def sampling_in_union(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+        """Return what "auto" stands for where hypotheses are those of one of several families."""
+        return self.default_sampling(n, d, tested=tested)
 
     def shares_subsamples(self, n: int) -> bool:
         """Return whether hypotheses have the subsamples of other families, where these do as well, in a vote of n rows.
@@ -468,7 +468,8 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def draw_subsamples(self, plan: SamplingPlan, n: int, d: int) -> Subsamples:
         """Return the training sets of the hypotheses, of n rows of d columns. A plan comes before the pool's own."""
-        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, self.default_sampling)
+        default = self.sampling_in_union if plan.in_union else self.default_sampling
+        return plan.fill(self.n_hypotheses, self.subsample_size).draw(n, d, default)
 
     def weigh_prior(self, subsamples: Subsamples, weights: Array | None) -> Array | None:
         """Return the prior of all hypotheses that is proportional to weights, or None if it is uniform."""

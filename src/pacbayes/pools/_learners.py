@@ -251,7 +251,7 @@ class BoostingPool(LearnerPool):
         Leaves of a tree, at most, and twice as many as on the level before in symmetric trees: 64 by default, 31 for
         many rows.
     min_samples_leaf : int, "auto" or sequence of int, default="auto"
-        Points in a leaf, at least: 1 by default, 5 for many rows.
+        Points in a leaf, at least: 3 by default, 5 for many rows.
     max_features : float, "auto" or sequence of float, default="auto"
         Share of the features that a split is chosen from, drawn anew for each: all by default.
     max_samples : float, "auto" or sequence of float, default="auto"
@@ -303,7 +303,7 @@ class BoostingPool(LearnerPool):
         "learning_rate": Setting(_POSITIVE, 0.1, 0.1),
         "max_iter": Setting(Whole(1), 120, 200),
         "max_leaf_nodes": Setting(Whole(2), 64, 31),
-        "min_samples_leaf": Setting(Whole(1), 1, 5),
+        "min_samples_leaf": Setting(Whole(1), 3, 5),
         "max_features": Setting(_SHARE, 1.0, 1.0),
         "max_samples": Setting(_SHARE, 0.8, 1.0),
         "random_strength": Setting(_NOT_NEGATIVE, 1.0, 0.0),

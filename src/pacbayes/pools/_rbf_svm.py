@@ -194,9 +194,12 @@ class RBFSVMPool(KernelPool):
             )
         return book
 
-    def share_in_union(self, n: int) -> float:
-        # The weight of the many is the same as that of some. Where trees have many rows, SVMs of a few seldom win.
-        return 0.4 if n < _MANY_ROWS else 0.2
+    def sampling_in_union(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
+        sizes, number = self.default_sampling(n, d, tested=tested)
+        # Where trees have many rows, SVMs of a few seldom win; of few rows, those on small subsamples do not either.
+        if n >= _MANY_ROWS:
+            return sizes, number // 5
+        return [sizes[len(sizes) // 2], sizes[-1]], 2 * number // 5
 
     def prepare(self, sample: Sample, entropy: int) -> tuple[Sample, dict[Scaling | None, _Shared]]:
         if self.gamma_source == "sample":

@@ -209,7 +209,7 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
 
         def draw(name: str, pool: Pool, n_hypotheses: Any) -> Subsamples:
             entropy = derive_entropy(plan.entropy, "" if pool.shares_subsamples(n) else name)
-            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, share=pool.share_in_union(n))
+            own = replace(plan, n_hypotheses=n_hypotheses, entropy=entropy, in_union=True)
             with prefix_errors(ValueError, f"family {name!r}"):
                 return pool.draw_subsamples(own, n, d)
 

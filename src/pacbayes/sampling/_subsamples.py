@@ -512,7 +512,7 @@ class SamplingPlan:
     subsamples: Any  # training sets instead of random ones
     entropy: int  # seed of all streams
     tested: bool = True  # whether held-out rows test the vote, or its bounds rest on the rows outside the subsamples
-    share: float = 1.0  # of the default number of hypotheses: they may be one of several families
+    in_union: bool = False  # whether hypotheses are those of one of several families
 
     def draw(self, n: int, d: int, default: Callable[..., tuple[list[int], int]] = default_sampling) -> Subsamples:
         """Return the training sets of all hypotheses over n rows of d features.
@@ -528,7 +528,6 @@ class SamplingPlan:
                 return FoldSubsamples(n, splitter)
             return GivenSubsamples(n, list(self.subsamples))
         auto_sizes, auto_number = default(n, d, tested=self.tested)
-        auto_number = max(1, round(self.share * auto_number))
         sizes = auto_sizes if is_auto(self.subsample_size) else subsample_sizes(self.subsample_size, n, d)
         per_size = math.ceil(auto_number / len(auto_sizes))
         m = auto_number if sizes is auto_sizes else per_size * len(sizes)
