@@ -416,7 +416,13 @@ class Pool(BaseEstimator, ABC):  # type: ignore[misc]
 
     def make_code_book(self, X: Any) -> CodeBook | None:
         """Return how columns of a data frame or source become features, None if the hypotheses take X as it is."""
-        return learn_code_book(X) if self.takes_code_books else None
+        book = learn_code_book(X) if self.takes_code_books else None
+        if book is not None:
+            self.check_tables()
+        return book
+
+    def check_tables(self) -> None:
+        """Raise ValueError if tables with text, booleans, dates or gaps cannot be taken by these settings."""
 
     def check_points(self, X: Any) -> None:
         """Raise ValueError if these hypotheses cannot be trained on points, or predict them."""

@@ -33,7 +33,7 @@ _MOST_BYTES = 2**28
 _LEAST_SCALE = 1e-100
 
 # When the optimisation ends: as in LogisticRegression, but that it may take more steps.
-_TOLERANCE = 1e-4
+_TOLERANCE = 3e-4
 _MOST_STEPS = 1000
 
 

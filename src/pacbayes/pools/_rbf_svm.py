@@ -25,7 +25,6 @@ from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, gathe
 from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
 from pacbayes.pools._layout import contiguous, is_wide, scaled, to_engine
 from pacbayes.pools._svm_models import RBFSVMs
-from pacbayes.rows import CodeBook
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
 # LIBSVM's stopping rule, as in SVC.
@@ -185,14 +184,12 @@ class RBFSVMPool(KernelPool):
         if len(classes) > 2**16:
             raise ValueError(f"RBFSVMPool takes at most {2**16} classes, got {len(classes)}: give an `estimator`")
 
-    def make_code_book(self, X: Any) -> CodeBook | None:
-        book = super().make_code_book(X)
-        if book is not None and self.gamma_source != "subsample":
+    def check_tables(self) -> None:
+        if self.gamma_source != "subsample":
             raise ValueError(
                 "gamma_source must be 'subsample' for tables with text, booleans, dates or gaps, got "
                 f"{self.gamma_source!r}"
             )
-        return book
 
     def sampling_in_union(self, n: int, d: int, *, tested: bool = True) -> tuple[list[int], int]:
         sizes, number = self.default_sampling(n, d, tested=tested)

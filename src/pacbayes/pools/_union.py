@@ -15,7 +15,6 @@ from pacbayes._losses import Loss
 from pacbayes._settings import Choice, Constraint, is_several
 from pacbayes._validation import Array, as_real_array, prefix_errors
 from pacbayes.pools._base import Pool, Sample
-from pacbayes.rows import CodeBook
 from pacbayes.sampling import Partition, SamplingPlan, Subsamples, UnionSubsamples, derive_entropy, divide_in_proportion
 
 # Shares of the rows that are held out from competing votes, from so many rows on. A half proves most where hardly a
@@ -173,9 +172,9 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
             "dtype": next((dtype for dtype in dtypes if isinstance(dtype, list)), dtypes[0]),
         }
 
-    def make_code_book(self, X: Any) -> CodeBook | None:
-        books = [pool.make_code_book(X) for pool in self.pools if pool.takes_code_books]
-        return next((book for book in books if book is not None), None)
+    def check_tables(self) -> None:
+        for pool in self.pools:
+            pool.check_tables()
 
     def check_points(self, X: Any) -> None:
         for pool in self.pools:

@@ -287,7 +287,10 @@ class _Column:
         else:
             # Each category is converted once, however many rows have it.
             distinct: dict[Any, int] = {}
-            codes = [-1 if _is_missing(v) else distinct.setdefault(v, len(distinct)) for v in values.tolist()]
+            codes = [
+                -1 if type(v) is not str and _is_missing(v) else distinct.setdefault(v, len(distinct))
+                for v in values.tolist()
+            ]
             self._set_labels([_label(value) for value in distinct], np.array(codes, dtype=np.intp))
 
     @property
@@ -325,8 +328,9 @@ class _Column:
             return "booleans" if values.dtype.kind == "b" else "numbers", values
         if values.dtype.kind != "O" or values.ndim != 1:
             raise ValueError(f"column {self.name!r} of X is of type {values.dtype}: {EXPECTED}")
-        present = [value for value in values if not _is_missing(value)]
-        kinds = {_kind_of_object(kind): kind for kind in {type(value) for value in present}}
+        # Text, which most columns of objects hold, is not missing: nothing is called for each cell of it.
+        present = {type(value) for value in values.tolist() if type(value) is str or not _is_missing(value)}
+        kinds = {_kind_of_object(kind): kind for kind in present}
         if None in kinds:
             raise ValueError(f"column {self.name!r} of X holds values of type {kinds[None].__name__}: {EXPECTED}")
         if len(kinds) > 1:
