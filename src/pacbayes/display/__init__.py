@@ -1,8 +1,8 @@
 r"""Plots of bounds, posteriors, pools, certificates, abstention, probabilities, predicted numbers and monitors.
 
 As in scikit-learn, a display is made by one of its ``from_...`` methods, which compute what is plotted and plot it,
-or from numbers that are known already, to be drawn by `plot`. These methods take the arguments of `plot`, too. Axes,
-figure and artists are kept in attributes that end with an underscore: `ax_`, `figure_` and so on.
+or from numbers that are known already, to be drawn by `plot`. Axes, figure and artists are kept in attributes that end
+with an underscore: `ax_`, `figure_` and so on.
 
 Matplotlib is imported when something is drawn: ``pip install "pacbayes[plots]"``.
 """

@@ -34,16 +34,21 @@ _LOG_LAMBDA = 50
 class BoundDisplay(Display):
     r"""Plot of the PAC-Bayes-lambda bound of the Gibbs posterior as a function of lambda.
 
+    Use `from_estimator` or `from_losses`.
+
     Parameters
     ----------
     lam, bound : ndarray of shape (k,)
         Values of lambda, increasing, and :math:`F(\lambda)` at each of them.
-    minimum_lam, minimum, lower : float
-        The lambda of the global minimum, the minimum, and a proved lower bound on it.
+    minimum_lam, minimum : float
+        The lambda of the global minimum, and the minimum.
+    lower : float
+        A proved lower bound on :math:`F(\lambda)` for all lambda.
     condition_holds : ndarray of bool of shape (k,)
         Whether one of the paper's two sufficient conditions for quasiconvexity holds, at each lambda.
     report : QuasiconvexityReport
-        Whether F is proved to be quasiconvex for all lambda, by those two or by another condition.
+        Whether F is proved to be quasiconvex for all lambda. The proof may rest on other conditions than those two:
+        ``report.condition`` names the one.
     posterior_lam : float, optional
         The lambda of a posterior that minimises the kl bound.
     strict : bool, default=True
@@ -51,12 +56,14 @@ class BoundDisplay(Display):
 
     Attributes
     ----------
-    line_, lower_, vacuous_ : Line2D
-        The curve, the line of the lower bound, and that at 1, where nothing is proved; None if the curve stays below.
+    line_, lower_ : Line2D
+        The curve, and the line of the lower bound.
     minimum_, posterior_ : Line2D or None
         Markers of the minimum and of `posterior_lam`; None if there is none in the range of `lam`.
     condition_ : PolyCollection
         Shade where a condition holds.
+    vacuous_ : Line2D or None
+        Line at 1, where nothing is proved; None if the curve stays below.
 
     Examples
     --------
@@ -88,6 +95,7 @@ class BoundDisplay(Display):
         prior: ArrayLike | None = None,
         lam_range: Range = None,
         grid_resolution: int = 300,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> BoundDisplay:
         r"""Plot the bound for the losses of hypotheses.
@@ -108,19 +116,35 @@ class BoundDisplay(Display):
             larger than twice its minimum and than F(1).
         grid_resolution : int, default=300
             Number of values of lambda, at least 2. The minimum and 1 are added to them.
+        ax, **kwargs
+            As in `plot`.
         """
         theorem = {"n": n, "n_max": n_max, "delta": delta, "prior": prior}
-        return cls._compute(losses, theorem, lam_range, grid_resolution).plot(**kwargs)
+        return cls._compute(losses, theorem, lam_range, grid_resolution).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, lam_range: Range = None, grid_resolution: int = 300, **kwargs: Any
+        cls,
+        estimator: Any,
+        *,
+        lam_range: Range = None,
+        grid_resolution: int = 300,
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> BoundDisplay:
-        """Plot the bound for the losses of a fitted classifier's hypotheses, as it is in the certificate.
+        """Plot the bound for the losses of a classifier's hypotheses, as it is in the certificate.
 
         The weights are those at the minimum of F for ``objective="lambda"`` only. For ``objective="kl"`` their lambda
-        is marked too; others have none. `lam_range` and `grid_resolution` are those of `from_losses`, but the default
-        range is extended to the lambda of the posterior if that is above 1.
+        is marked too; others have none.
+
+        Parameters
+        ----------
+        estimator : PACBayesClassifier
+            Fitted classifier.
+        lam_range, grid_resolution
+            As in `from_losses`. The default range is extended to the lambda of the posterior if that is above 1.
+        ax, **kwargs
+            As in `plot`.
         """
         model = check_fitted(estimator)
         proved = model.certificate_
@@ -133,7 +157,7 @@ class BoundDisplay(Display):
         posterior = None if proved.minimizes_lambda_bound else proved.lam
         display = cls._compute(model.losses_[validated], theorem, lam_range, grid_resolution, posterior)
         display.strict = proved.strict
-        return display.plot(**kwargs)
+        return display.plot(ax, **kwargs)
 
     @classmethod
     def _compute(
@@ -146,12 +170,10 @@ class BoundDisplay(Display):
     ) -> BoundDisplay:
         """Compute what is to be drawn: `theorem` holds n, n_max, delta and the prior, `posterior` is a lambda."""
         best = minimize_lambda_bound(losses, method="global", **theorem)
+        assert best.lower is not None
         resolution = int(scalar("grid_resolution", whole_number("grid_resolution", resolution, 2)))
         if lam_range is not None:
-            ends = open_interval("lam_range", lam_range, 0, 2)
-            if ends.shape != (2,) or not ends[0] < ends[1]:
-                raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
-            low, high = map(float, ends)
+            low, high = _check_range(lam_range)
         else:
             begin = np.geomspace(best.lam / 1000, best.lam, 200)
             highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, **theorem))
@@ -166,7 +188,7 @@ class BoundDisplay(Display):
             lambda_bound(losses, lam, **theorem),
             minimum_lam=best.lam,
             minimum=best.fun,
-            lower=best.lower or 0.0,
+            lower=best.lower,
             condition_holds=conditions_hold(losses, lam, **theorem),
             report=check_quasiconvexity(losses, **theorem),
             posterior_lam=posterior,
@@ -203,3 +225,10 @@ class BoundDisplay(Display):
             return None
         height = float(self.bound[np.searchsorted(self.lam, lam)])
         return self._plot_marker(lam, height, rf"{label} $\lambda$ = {lam:.3g}", **style)
+
+
+def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:
+    ends = open_interval("lam_range", lam_range, 0, 2)
+    if ends.shape != (2,) or not ends[0] < ends[1]:
+        raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
+    return float(ends[0]), float(ends[1])

@@ -46,10 +46,12 @@ class CertificateDisplay(Display):
 
     Attributes
     ----------
-    bars_, values_ : BarContainer and list of Text
-        The bars, and their values, written next to them.
+    bars_ : BarContainer
+        The bars.
+    values_ : list of Text
+        Their values, written next to them.
     chance_ : Line2D or None
-        Line at `chance`; None if it is not known, or far beyond the largest bar.
+        Line at the error to compare with; None if it is not known, or far beyond the largest bar.
 
     Examples
     --------
@@ -70,7 +72,13 @@ class CertificateDisplay(Display):
 
     @classmethod
     def from_certificate(
-        cls, certificate: Certificate, *, n_classes: int | None = None, tested: Statement | None = None, **kwargs: Any
+        cls,
+        certificate: Certificate,
+        *,
+        n_classes: int | None = None,
+        tested: Statement | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> CertificateDisplay:
         """Plot a certificate.
 
@@ -84,6 +92,8 @@ class CertificateDisplay(Display):
         tested : Statement, optional
             What test points prove about the same predictor, the first statement of `PACBayesClassifier.certify`. Shown
             if it is about the same loss.
+        ax, **kwargs
+            As in `plot`.
         """
         check_certificate(certificate)
         count = None if n_classes is None else scalar("n_classes", whole_number("n_classes", n_classes, 2))
@@ -95,23 +105,31 @@ class CertificateDisplay(Display):
             chance = 1 - 1 / count
         rows = certificate.rows(tested)
         display = cls(rows, loss=certificate.loss, delta=certificate.delta, chance=chance, chance_label=label)
-        return display.plot(**kwargs)
+        return display.plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X_test: Any = None, y_test: Any = None, **kwargs: Any
+        cls, estimator: Any, X_test: Any = None, y_test: Any = None, *, ax: Axes | None = None, **kwargs: Any
     ) -> CertificateDisplay:
-        """Plot the certificate of a fitted classifier or regressor, and what a test set proves about its predictions.
+        """Plot the certificate of a classifier or regressor, and what a test set proves about its predictions.
 
-        `X_test` and `y_test` are independent points and targets that were not used in training: rows of the training
-        sample are refused. The test-set bound, that of `PACBayesClassifier.certify`, holds with the same probability as
-        the certificate, but not both at once with that probability: each may fail with probability delta. There is
-        none for losses of probabilities, which are not losses of what `predict` does.
+        The test-set bound, that of `PACBayesClassifier.certify`, holds with the same probability as the certificate,
+        but not both at once with that probability: each may fail with probability delta. There is none for losses of
+        probabilities, which are not losses of what `predict` does.
+
+        Parameters
+        ----------
+        estimator : PACBayesClassifier or PACBayesRegressor
+            Fitted estimator.
+        X_test, y_test : array-like, optional
+            Independent points and targets that were not used in training: rows of the training sample are refused.
+        ax, **kwargs
+            As in `plot`.
         """
         model = check_fitted(estimator)
         tested = state_test(model, X_test, y_test)
         n_classes = model.fitted_votes_.task.classes.size if model.certificate_.is_zero_one else None
-        return cls.from_certificate(model.certificate_, n_classes=n_classes, tested=tested, **kwargs)
+        return cls.from_certificate(model.certificate_, n_classes=n_classes, tested=tested, ax=ax, **kwargs)
 
     @property
     def covered(self) -> bool:

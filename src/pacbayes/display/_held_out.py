@@ -22,9 +22,17 @@ class HeldOutDisplay(Display):
     """Base class of displays of what a certificate proves by held-out points."""
 
     @classmethod
-    def from_certificate(cls, certificate: Certificate, **kwargs: Any) -> Self:
-        """Plot what the certificate of a vote, or of a regressor, proves that was tested on held-out points."""
-        return cls._read(check_certificate(certificate)).plot(**kwargs)
+    def from_certificate(cls, certificate: Certificate, *, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot what a certificate proves.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            That of a vote, or of a regressor for errors of numbers, which was tested on held-out points.
+        ax, **kwargs
+            As in `plot`.
+        """
+        return cls._read(check_certificate(certificate)).plot(ax, **kwargs)
 
     @classmethod
     def _read(cls, certificate: Certificate) -> Self:
@@ -36,13 +44,16 @@ class HeldOutDisplay(Display):
 class AbstentionDisplay(HeldOutDisplay):
     """Plot of the error among answered points, proved and measured, against the share of points that is answered.
 
+    Use `from_certificate`.
+
     Parameters
     ----------
     share : ndarray of shape (k,)
         Share of the held-out points that is answered at each threshold.
-    proved, measured : ndarray of shape (k,)
-        Bounds on the error among answered points, which hold all at once, and the error among the held-out points that
-        are answered; NaN where there are none.
+    proved : ndarray of shape (k,)
+        Bounds on the error among answered points, which hold all at once.
+    measured : ndarray of shape (k,)
+        Error among the held-out points that are answered; NaN where there are none.
     delta : float
         Probability with which the bounds may fail.
     bound : float
@@ -102,20 +113,25 @@ class AbstentionDisplay(HeldOutDisplay):
 class ErrorCurveDisplay(HeldOutDisplay):
     """Plot of the share of points that are off by no more than an error, proved and measured, against the error.
 
+    Use `from_certificate`.
+
     Parameters
     ----------
     error : ndarray of shape (k,)
         Errors in the unit of the target, rising.
-    proved, measured : ndarray of shape (k,)
-        Lower bounds on the share of new points that are off by no more than each, which hold all at once, and the share
-        of the held-out points.
+    proved : ndarray of shape (k,)
+        Lower bounds on the share of new points that are off by no more than each, which hold all at once.
+    measured : ndarray of shape (k,)
+        Share of the held-out points.
     delta : float
         Probability with which the bounds may fail.
 
     Attributes
     ----------
-    proved_, measured_, band_ : Line2D and PolyCollection
-        The lines, and what is not excluded: all above the bounds.
+    proved_, measured_ : Line2D
+        The lines.
+    band_ : PolyCollection
+        What is not excluded: all above the bounds.
 
     Examples
     --------
@@ -162,11 +178,14 @@ class ErrorCurveDisplay(HeldOutDisplay):
 class ReliabilityDisplay(HeldOutDisplay):
     """Plot of the share of predictions that are right, measured and with proved limits, against their probability.
 
+    Use `from_certificate`.
+
     Parameters
     ----------
-    mean, measured : ndarray of shape (k,)
-        Of the held-out points of each bin that has some: mean of the winner's probability, and share at which the
-        prediction is right.
+    mean : ndarray of shape (k,)
+        Mean of the winner's probability at the held-out points of each bin that has some.
+    measured : ndarray of shape (k,)
+        Share of these points at which the prediction is right.
     low, high : ndarray of shape (k,)
         Limits of the share that is right, which hold for all bins at once.
     delta : float
@@ -176,8 +195,10 @@ class ReliabilityDisplay(HeldOutDisplay):
 
     Attributes
     ----------
-    measured_, diagonal_, limits_ : Line2D and LineCollection
-        The lines, and the limits.
+    measured_, diagonal_ : Line2D
+        The lines.
+    limits_ : LineCollection
+        The limits.
 
     Examples
     --------

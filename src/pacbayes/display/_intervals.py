@@ -24,21 +24,25 @@ _MOST_POINTS = 300
 class IntervalDisplay(Display):
     """Plot of true against predicted numbers with their intervals, or of errors against the widths of intervals.
 
-    Points outside of their intervals are red crosses.
+    Use `from_estimator`. Points outside of their intervals are red crosses.
 
     Parameters
     ----------
-    target, predicted, lower, upper : ndarray of shape (n,)
-        True and predicted numbers, and the ends of the intervals.
+    target, predicted : ndarray of shape (n,)
+        True and predicted numbers.
+    lower, upper : ndarray of shape (n,)
+        Ends of the intervals.
     coverage : float
         Share of new points that the intervals are proved to hold.
 
     Attributes
     ----------
-    inside_, outside_, line_ : Line2D
-        Points inside and outside of their intervals, and where predictions are right, or errors reach the ends.
+    inside_, outside_ : Line2D
+        Points inside and outside of their intervals.
     intervals_ : LineCollection or None
         The intervals; None where widths are on an axis.
+    line_ : Line2D
+        Where predictions are right; or where errors reach the ends of intervals.
 
     Examples
     --------
@@ -69,7 +73,15 @@ class IntervalDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, coverage: float = 0.9, **kwargs: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        coverage: float = 0.9,
+        kind: Literal["predicted", "widths"] = "predicted",
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> IntervalDisplay:
         """Plot predictions of a regressor and their intervals for points with known targets.
 
@@ -81,9 +93,11 @@ class IntervalDisplay(Display):
             Points and their targets. Those that the regressor was trained on look better than new ones.
         coverage : float, default=0.9
             As in `PACBayesRegressor.predict_interval`.
-        **kwargs
-            As in `plot`. A `kind` of "widths" plots errors against widths, and "predicted", the default, true against
-            predicted numbers. Of very many points, some are drawn.
+        kind : {"predicted", "widths"}, default="predicted"
+            Whether to plot true against predicted numbers, or errors against widths. Of very many points, some are
+            drawn.
+        ax, **kwargs
+            As in `plot`.
         """
         model = check_fitted(estimator)
         if not hasattr(model, "predict_interval"):
@@ -94,7 +108,7 @@ class IntervalDisplay(Display):
         rows = model.open_rows(X, target)
         lower, upper = model.predict_interval(rows, coverage).T
         display = cls(rows.sample.codes, model.predict(rows), lower, upper, coverage=float(coverage))
-        return display.plot(**kwargs)
+        return display.plot(ax, kind=kind, **kwargs)
 
     def _draw(self, ax: Axes, *, kind: Literal["predicted", "widths"] = "predicted", **kwargs: Any) -> None:
         inside, held = self.inside, format_percent(float(self.inside.mean()))

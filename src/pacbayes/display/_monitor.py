@@ -28,6 +28,8 @@ _FEWEST = 10
 class MonitorDisplay(Display):
     """Plot of the error that a monitor has counted, with its interval at all times, and of the threshold.
 
+    Use `from_monitor`.
+
     Parameters
     ----------
     n : ndarray of int of shape (k,)
@@ -46,10 +48,14 @@ class MonitorDisplay(Display):
 
     Attributes
     ----------
-    error_, threshold_, interval_ : Line2D and PolyCollection
-        The lines, and the interval.
-    recent_, alarm_ : Line2D or None
-        Marks of the share of errors since the n before, and the line at the alarm; None if there are none.
+    error_, threshold_ : Line2D
+        The lines.
+    recent_ : Line2D or None
+        Marks of the share of errors since the n before.
+    interval_ : PolyCollection
+        The interval.
+    alarm_ : Line2D or None
+        Line at the alarm; None if there was none.
 
     Examples
     --------
@@ -73,8 +79,16 @@ class MonitorDisplay(Display):
     alarm_at: int | None = None
 
     @classmethod
-    def from_monitor(cls, monitor: Monitor, **kwargs: Any) -> MonitorDisplay:
-        """Plot what a monitor has counted that has counted a batch. Of very many, some are drawn."""
+    def from_monitor(cls, monitor: Monitor, *, ax: Axes | None = None, **kwargs: Any) -> MonitorDisplay:
+        """Plot what a monitor has counted.
+
+        Parameters
+        ----------
+        monitor : Monitor
+            A monitor that has counted a batch. Of very many, some are drawn.
+        ax, **kwargs
+            As in `plot`.
+        """
         if not isinstance(monitor, Monitor):
             raise TypeError(f"monitor must be a Monitor, got {type(monitor).__name__}")
         if not monitor.batches:
@@ -85,7 +99,7 @@ class MonitorDisplay(Display):
         delta = monitor.delta / 2
         lower, upper = (bound(errors, n, delta / 2) for bound in (anytime_lower, anytime_upper))
         display = cls(n, errors / n, lower, upper, threshold=monitor.threshold, delta=delta, alarm_at=monitor.alarm_at)
-        return display.plot(**kwargs)
+        return display.plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         holds = f"its mean, at all times at once\nwith probability {format_confidence(self.delta)}"

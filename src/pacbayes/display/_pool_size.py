@@ -28,7 +28,7 @@ class PoolSizeDisplay(Display):
 
     Hypothesis h does not depend on the number of the others, so the first k hypotheses of a pool are those that a fit
     with ``n_hypotheses=k`` would have trained. Each of these smaller pools is weighted and certified from its
-    validation losses.
+    validation losses. Use `from_estimator`.
 
     Parameters
     ----------
@@ -36,13 +36,16 @@ class PoolSizeDisplay(Display):
         Numbers of hypotheses m, increasing.
     bound : ndarray of shape (k,)
         Bound for each m: on the randomised classifier, or on the best hypothesis where that predicts.
-    validation_loss, test_error : ndarray of shape (k,)
-        Validation loss of the posterior, :math:`E_\rho[\hat L]`, and share of test points on which the majority vote
-        errs, for each m; None without test points.
+    validation_loss : ndarray of shape (k,)
+        Validation loss of the posterior, :math:`E_\rho[\hat L]`, for each m.
+    test_error : ndarray of shape (k,), optional
+        Share of test points on which the majority vote errs, for each m.
     delta : float
         Probability with which each of the bounds may fail.
-    bound_label, voter : str
-        By which method the bound was proved, and about whom; and whose test error it is.
+    bound_label : str, default="bound"
+        By which method the bound was proved, and about whom.
+    voter : str, default="majority vote"
+        Whose test error it is.
     strict : bool, default=True
         Whether the theorem covers the bounds; the title says if it does not.
 
@@ -76,6 +79,7 @@ class PoolSizeDisplay(Display):
         y_test: ArrayLike | None = None,
         *,
         sizes: ArrayLike | None = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> PoolSizeDisplay:
         """Plot the curves for the first m hypotheses of a classifier, for several numbers m.
@@ -89,6 +93,8 @@ class PoolSizeDisplay(Display):
         sizes : array_like of int, optional
             Numbers of hypotheses m, increasing; by default about thirty, from 1 to all, evenly spaced on a logarithmic
             axis. A prior that is not uniform is restricted to the first m hypotheses and normalised.
+        ax, **kwargs
+            As in `plot`.
         """
         model = check_fitted(estimator)
         if model.fitted_votes_.task.numeric:
@@ -126,7 +132,7 @@ class PoolSizeDisplay(Display):
             voter=MAJORITY if proved.voting == "gibbs" else proved.predictor,
             strict=proved.strict,
         )
-        return display.plot(**kwargs)
+        return display.plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         def line(values: Array | None, color: str, linestyle: str, marker: str, label: str) -> Line2D | None:

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
+Kind = Literal["mass", "cumulative"]
+
 
 @dataclass(eq=False, repr=False)
 class PosteriorDisplay(Display):
     r"""Plot of the mass of a posterior: against validation loss, or cumulated by rank.
+
+    Use `from_estimator` or `from_posterior`.
 
     Parameters
     ----------
@@ -45,11 +49,12 @@ class PosteriorDisplay(Display):
     line_ : Line2D
         Points of the mass of each loss, or the line of the cumulative mass.
     stems_, loss_ : LineCollection, Line2D or None
-        Lines from zero to the mass of each loss, unless those of families, and the line at `loss`.
+        Lines from zero to the mass of each loss, and the line at `loss`; None for ``kind="cumulative"``. Where there
+        are families, the lines are theirs.
     families_ : dict of str to LineCollection or FillBetweenPolyCollection
         What each family adds, in its colour: its part of every stem, or of the area below the line.
     half_ : Line2D or None
-        Marker of the hypotheses that hold half of the mass, of the cumulative mass.
+        Marker of the hypotheses that hold half of the mass; None for ``kind="mass"``.
 
     Examples
     --------
@@ -71,7 +76,14 @@ class PosteriorDisplay(Display):
 
     @classmethod
     def from_posterior(
-        cls, rho: ArrayLike, losses: ArrayLike, *, families: Mapping[str, Sequence[int]] | None = None, **kwargs: Any
+        cls,
+        rho: ArrayLike,
+        losses: ArrayLike,
+        *,
+        families: Mapping[str, Sequence[int]] | None = None,
+        kind: Kind = "mass",
+        ax: Axes | None = None,
+        **kwargs: Any,
     ) -> PosteriorDisplay:
         """Plot a posterior over hypotheses with known losses.
 
@@ -83,9 +95,10 @@ class PosteriorDisplay(Display):
             Empirical losses in [0, 1].
         families : mapping of str to sequence of int, optional
             Which hypotheses are of which family, to be told apart by colours.
-        **kwargs
-            As in `plot`. A `kind` of "mass", the default, plots mass against loss, summed over equal losses, and
-            "cumulative" the mass of the heaviest hypotheses against their number.
+        kind : {"mass", "cumulative"}, default="mass"
+            Mass against loss, summed over equal losses; or the mass of the heaviest hypotheses against their number.
+        ax, **kwargs
+            As in `plot`.
         """
         loss_array = loss_vector("losses", losses)
         weights = posterior_weights(rho, loss_array.size, tolerance=1e-6)
@@ -99,19 +112,29 @@ class PosteriorDisplay(Display):
             parts[name] = np.bincount(group, own).astype(np.float64), np.cumsum(own[order])
         n_half, loss = count_half_mass(weights), float(weights @ loss_array)
         display = cls(values, mass, cumulative, n_half=n_half, loss=loss, families=parts)
-        return display.plot(**kwargs)
+        return display.plot(ax, kind=kind, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, **kwargs: Any) -> PosteriorDisplay:
-        """Plot the posterior of a fitted classifier, over the hypotheses that were validated in full."""
+    def from_estimator(
+        cls, estimator: Any, *, kind: Kind = "mass", ax: Axes | None = None, **kwargs: Any
+    ) -> PosteriorDisplay:
+        """Plot the posterior of a classifier, over the hypotheses that were validated in full.
+
+        Parameters
+        ----------
+        estimator : PACBayesClassifier
+            Fitted classifier.
+        kind, ax, **kwargs
+            As in `from_posterior`.
+        """
         model = check_fitted(estimator)
         validated = np.flatnonzero(~np.isnan(model.losses_))
         families = model.subsamples_.families if len(model.certificate_.families) > 1 else {}
         places = {name: np.flatnonzero(np.isin(validated, own)).tolist() for name, own in families.items()}
         rho, losses = model.posterior_[validated], model.losses_[validated]
-        return cls.from_posterior(rho, losses, families=places, **kwargs)
+        return cls.from_posterior(rho, losses, families=places, kind=kind, ax=ax, **kwargs)
 
-    def _draw(self, ax: Axes, *, kind: Literal["mass", "cumulative"] = "mass", **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, *, kind: Kind = "mass", **kwargs: Any) -> None:
         self.stems_: LineCollection | None = None
         self.loss_: Line2D | None = None
         self.half_: Line2D | None = None
