@@ -244,9 +244,9 @@ class BoostingPool(LearnerPool):
         HistGradientBoostingClassifier and HistGradientBoostingRegressor, divide the leaf that gains most. Symmetric by
         default, leafwise for many rows.
     learning_rate : float, "auto" or sequence of float, default="auto"
-        What leaves are multiplied by: 0.1 by default.
+        What leaves are multiplied by: 0.15 by default, 0.1 for many rows.
     max_iter : int, "auto" or sequence of int, default="auto"
-        Number of rounds, each of one tree, or one for each of several classes: 120 by default, 200 for many rows.
+        Number of rounds, each of one tree, or one for each of several classes: 80 by default, 200 for many rows.
     max_leaf_nodes : int, "auto" or sequence of int, default="auto"
         Leaves of a tree, at most, and twice as many as on the level before in symmetric trees: 64 by default, 31 for
         many rows.
@@ -300,8 +300,8 @@ class BoostingPool(LearnerPool):
     _MODELS = TreeEnsembles
     _SETTINGS: ClassVar[dict[str, Setting]] = {
         "kind": Setting(Choice("symmetric", "leafwise"), "symmetric", "leafwise"),
-        "learning_rate": Setting(_POSITIVE, 0.1, 0.1),
-        "max_iter": Setting(Whole(1), 120, 200),
+        "learning_rate": Setting(_POSITIVE, 0.15, 0.1),
+        "max_iter": Setting(Whole(1), 80, 200),
         "max_leaf_nodes": Setting(Whole(2), 64, 31),
         "min_samples_leaf": Setting(Whole(1), 3, 5),
         "max_features": Setting(_SHARE, 1.0, 1.0),
