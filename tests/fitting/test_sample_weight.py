@@ -19,7 +19,7 @@ X = RNG.normal(size=(300, 3))
 Y = (X[:, 0] + 0.7 * RNG.normal(size=300) > 1).astype(int)
 HEAVY = np.where(Y == 1, 5.0, 1.0)
 LEARNED = {
-    "boosting": BoostingPool(max_iter=10),
+    "boosting": BoostingPool(kind="leafwise", learning_rate=0.1, max_iter=10),
     "forest": ForestPool(n_estimators=10),
     "random forest": ForestPool(kind="random", n_estimators=10),
     "linear": LinearPool(C=1.0, splines=False),

@@ -100,7 +100,7 @@ def test_a_tree_is_that_of_scikit_learn():
     X, y = make_array(401)
     model = HistGradientBoostingRegressor(max_iter=1, early_stopping=False).fit(X[:-1], y[:-1])
     settings = {"max_leaf_nodes": 31, "min_samples_leaf": 20, "l2_regularization": 0.0}
-    pool = BoostingPool(max_iter=1, **settings, **LEAFWISE)
+    pool = BoostingPool(max_iter=1, learning_rate=0.1, **settings, **LEAFWISE)
     expected, found = from_boosting(model, []), train_one(pool, X, y).models
     for name in ("tree_sizes", "feature", "missing_left"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
