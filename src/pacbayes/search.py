@@ -150,11 +150,26 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
         return self
 
     predict = _of_the_best(PACBayesClassifier.predict)
-    score = _of_the_best(PACBayesClassifier.score)
     predict_interval = _of_the_best(PACBayesRegressor.predict_interval)
     predict_proba = _of_the_best(PACBayesClassifier.predict_proba)
     predict_selective = _of_the_best(PACBayesClassifier.predict_selective)
     predict_set = _of_the_best(PACBayesClassifier.predict_set)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of the best candidate, or the coefficient of determination of predicted numbers.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Points, their labels or numbers and, optionally, their weights.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags, own = super().__sklearn_tags__(), get_tags(self.classifier)
