@@ -66,6 +66,9 @@ def test_libraries_by_name(table, name):
     models = [PACBayesClassifier(UnionPool([(name, family)]), random_state=0).fit(X, y) for _ in range(2)]
     assert models[0].score(X, y) > 0.8
     assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
+    # A vote, and a hypothesis, on the table as it is.
+    assert_array_equal(models[0].fitted_votes_.best.predict(X), models[0].predict(X))
+    assert models[0].hypotheses_[0].predict(X).shape == (len(X),)
 
 
 def test_labels_in_a_column_are_taken_as_they_are():

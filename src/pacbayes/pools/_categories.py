@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pacbayes._compat import take_rows
 from pacbayes.pools._base import Codes, Sample
 from pacbayes.pools._estimator import EstimatorPool
-from pacbayes.rows import CodeBook
+from pacbayes.rows import CodeBook, is_table
 
 
 class CategoricalPool(EstimatorPool):
@@ -75,10 +75,11 @@ class CodedClassifier:
         return np.asarray(self.model.predict_proba(to_frame(X, self.code_book)))
 
 
-def to_frame(X: NDArray[Any], book: CodeBook) -> Any:
-    """Return coded rows as a data frame: numbers, and categories as such, each column the same in every block."""
+def to_frame(X: Any, book: CodeBook) -> Any:
+    """Return rows as a data frame: numbers, and categories as such, each column the same in every block."""
     import pandas as pd
 
+    X = book.encode(X) if is_table(X) else X  # a hypothesis of its own is asked about tables as they are
     first = book.n_features - book.n_categories
     columns: dict[str, Any] = {f"x{j}": X[:, j] for j in range(book.n_numbers)}
     known = [labels for labels in book.categories if labels is not None]
