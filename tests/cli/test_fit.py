@@ -153,6 +153,7 @@ def test_all_families_are_the_default(invoke, mixed):
         (("--families", ""), "got ''"),
         (("--families", "svm,svm"), "--families must be different, got 'svm' twice"),
         (("--families", "svm,catboost"), "model files hold no catboost models, which PACBayesClassifier trains"),
+        (("--families", "svm,tabpfn"), "model files hold no tabpfn models, which PACBayesClassifier trains in Python"),
         (("--families", "svm", "--estimator", "tree"), "leave out --estimator tree, or these"),
         (("--families", "boosting", "--scaler", "minmax"), "--scaler minmax is for the SVMs: add svm to --families"),
     ],

@@ -44,6 +44,7 @@ _FAMILIES = {
     "ridge": "kernel ridge regressions",
     "lightgbm": "LightGBM models",
     "catboost": "CatBoost models",
+    "tabpfn": "TabPFN models",
 }
 
 

@@ -65,6 +65,10 @@ _OTHERS = {
     "learner-from-elsewhere": (
         "the base learner was configured without looking at the sample, and nothing in it was trained before"
     ),
+    "learner-pretrained": (
+        "a base learner holds a model that was trained before, which shapes hypotheses as their subsamples do: that "
+        "model has not seen these rows, and the learner was configured without looking at them"
+    ),
     "predicts-by-row": (
         "every hypothesis predicts a point from that point alone, whatever else is predicted with it (some were probed "
         "on some points)"

@@ -23,6 +23,7 @@ from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._ridge_models import RBFRidge, RBFRidges
 from pacbayes.pools._score_models import ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
+from pacbayes.pools._tabpfn import TabPFNPool
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook
@@ -59,6 +60,7 @@ __all__ = [
     "Sample",
     "ScoreModel",
     "ScoreModels",
+    "TabPFNPool",
     "TreeArrays",
     "TreeEnsembles",
     "UnionPool",

@@ -11,6 +11,7 @@ from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._learners import BoostingPool, ForestPool, LinearPool
 from pacbayes.pools._rbf_ridge import RBFRidgePool
 from pacbayes.pools._rbf_svm import RBFSVMPool
+from pacbayes.pools._tabpfn import TabPFNPool
 from pacbayes.pools._union import UnionPool
 
 # As many hypotheses, on as many rows, as of scikit-learn's boosted trees.
@@ -38,6 +39,17 @@ def _catboost(numeric: bool = False) -> Pool:
     return _library_pool(learner, drawn, numeric)
 
 
+def _tabpfn(numeric: bool = False) -> Pool:
+    import torch
+    from tabpfn import TabPFNClassifier, TabPFNRegressor
+
+    # What a row's company rounds differently must not change its prediction: mixed precision has three digits, and of
+    # the fingerprint, a hash that TabPFN adds to the features, rounding changes every digit.
+    fixed: dict[str, Any] = {"inference_precision": torch.float32, "inference_config": {"FINGERPRINT_FEATURE": False}}
+    vote_by: VoteBy = "labels" if numeric else "probabilities"
+    return TabPFNPool((TabPFNRegressor if numeric else TabPFNClassifier)(**fixed), vote_by=vote_by)
+
+
 def _library_pool(learner: Any, drawn: Mapping[str, Any], numeric: bool) -> CategoricalPool:
     sampling: dict[str, Any] = {"n_hypotheses": _N_HYPOTHESES, "subsample_size": _SHARE}
     vote_by: VoteBy = "labels" if numeric else "probabilities"
@@ -52,6 +64,7 @@ FAMILIES: dict[str, Callable[[], Pool]] = {
     "linear": LinearPool,
     "lightgbm": _lightgbm,
     "catboost": _catboost,
+    "tabpfn": _tabpfn,
 }
 
 # In the order in which they are trained: the race drops SVMs, the many, that lose to others.
@@ -100,6 +113,7 @@ NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
     ),
     "lightgbm": partial(_lightgbm, numeric=True),
     "catboost": partial(_catboost, numeric=True),
+    "tabpfn": partial(_tabpfn, numeric=True),
 }
 DEFAULT_NUMERIC_FAMILIES = ("boosting", "forest", "linear", "ridge")
 
