@@ -80,74 +80,88 @@ def reduction(points, gradient, hessian, l2):
     return gradient[points].sum() ** 2 / (hessian[points].sum() + l2)
 
 
-def grow_symmetric(X, gradient, hessian, n_levels, min_leaf, l2):
+def sides(column, is_set, gradient, hessian):
+    """Yield which points may be on the left: up to a threshold; or categories, gaps among them, of small gradients."""
+    is_missing = np.isnan(column)
+    if is_set:
+        support, parts = column.size / hessian.sum(), []
+        for inside in [*(column == category for category in np.unique(column[~is_missing])), is_missing]:
+            if hessian[inside].sum() * support >= 10:
+                parts.append((gradient[inside].sum() / (hessian[inside].sum() + 10), len(parts), inside))
+        yield from np.logical_or.accumulate([inside for *_, inside in sorted(parts)])
+        return
+    values = np.unique(column[~is_missing])
+    for threshold in [*(values[:-1] + values[1:]) / 2, np.inf]:
+        for missing_left in (False, True) if is_missing.any() else (False,):
+            yield np.where(is_missing, missing_left, column <= threshold)
+
+
+def grow_symmetric(X, n_sets, gradient, hessian, n_levels, min_leaf, l2):
     """Return leaves of a tree in which each level is divided by what reduces the loss of all its leaves most.
 
     The sides of missing numbers are tried for a level as a whole; where no number of a leaf is missing, they follow the
     majority.
     """
-    leaves, splits = [np.arange(len(X))], []
+    leaves = [np.arange(len(X))]
     for _ in range(n_levels):
-        best = (0.0, None)
+        best, best_sides = 1e-9, None
         for feature, column in enumerate(X.T):
-            values = np.unique(column[~np.isnan(column)])
-            for threshold in [*(values[:-1] + values[1:]) / 2, np.inf]:
-                for missing_left in (False, True) if np.isnan(column).any() else (False,):
-                    is_left = np.where(np.isnan(column), missing_left, column <= threshold)
-                    gain = 0.0
-                    for points in leaves:
-                        parts = points[is_left[points]], points[~is_left[points]]
-                        if min(map(len, parts)) >= min_leaf:
-                            gain += sum(reduction(part, gradient, hessian, l2) for part in parts)
-                            gain -= reduction(points, gradient, hessian, l2)
-                    if gain > best[0] + 1e-9:
-                        best = (gain, (feature, is_left))
-        if best[1] is None:
+            for is_left in sides(column, feature < n_sets, gradient, hessian):
+                gain = 0.0
+                for points in leaves:
+                    parts = points[is_left[points]], points[~is_left[points]]
+                    if min(map(len, parts)) >= min_leaf:
+                        gain += sum(reduction(part, gradient, hessian, l2) for part in parts)
+                        gain -= reduction(points, gradient, hessian, l2)
+                if gain > best + 1e-9:
+                    best, best_sides = gain, is_left
+        if best_sides is None:
             break
-        feature, is_left = best[1]
-        splits.append(feature)
-        divided = [(points[is_left[points]], points[~is_left[points]]) for points in leaves]
+        divided = [(points[best_sides[points]], points[~best_sides[points]]) for points in leaves]
         leaves = [
             part
             for points, parts in zip(leaves, divided, strict=True)
             for part in (parts if min(map(len, parts)) >= min_leaf else [points])
         ]
-    return leaves, splits
+    return leaves
 
 
-def boost_by_brute_force(X, codes, settings):
-    """Return the scores of points by trees of all points, of two classes, and the features of each tree's levels."""
-    share = codes.mean()
-    scores, features = np.full(len(X), np.log(share / (1 - share))), []
+def boost_by_brute_force(X, codes, n_sets, baseline, settings):
+    """Return the scores of points by trees of all points."""
+    scores, n_levels = np.tile(baseline, (len(X), 1)), int(np.log2(settings["max_leaf_nodes"]))
+    l2, is_class = settings["l2_regularization"], codes[:, np.newaxis] == np.arange(codes.max() + 1)
     for _ in range(settings["max_iter"]):
-        p = 1 / (1 + np.exp(-scores))
-        gradient, hessian = (
-            (p - codes).astype(np.float32).astype(float),
-            (p * (1 - p)).astype(np.float32).astype(float),
-        )
-        n_levels, l2 = int(np.log2(settings["max_leaf_nodes"])), settings["l2_regularization"]
-        leaves, splits = grow_symmetric(X, gradient, hessian, n_levels, settings["min_samples_leaf"], l2)
-        features.append(splits)
-        for points in leaves:
-            scores[points] -= settings["learning_rate"] * gradient[points].sum() / (hessian[points].sum() + l2)
-    return scores, features
+        of_all = np.column_stack([np.zeros(len(X)), scores]) if baseline.size == 1 else scores
+        p = np.exp(of_all - of_all.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        gradient, hessian = (values.astype(np.float32).astype(float) for values in (p - is_class, p * (1 - p)))
+        for k in range(baseline.size):
+            own = gradient[:, k - baseline.size], hessian[:, k - baseline.size]
+            for points in grow_symmetric(X, n_sets, *own, n_levels, settings["min_samples_leaf"], l2):
+                scores[points, k] -= settings["learning_rate"] * own[0][points].sum() / (own[1][points].sum() + l2)
+    return scores
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_sets", [0, 1])
 @pytest.mark.parametrize("changes", [{}, {"min_samples_leaf": 1, "max_leaf_nodes": 15}, {"l2_regularization": 30.0}])
-def test_symmetric_trees_are_those_of_brute_force(missing, changes):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(60, 3))
-    codes = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=60) > 0).astype(int)
+def test_symmetric_trees_are_those_of_brute_force(missing, n_classes, n_sets, changes):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3))
+    score = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=80)
+    codes = np.digitize(score, np.quantile(score, np.arange(1, n_classes) / n_classes))
+    X[:, :n_sets] = np.floor(2.5 + 1.2 * X[:, :n_sets]).clip(0, 4)
     X[rng.random(X.shape) < missing] = np.nan
     settings = {**SETTINGS, "max_iter": 4, "max_leaf_nodes": 8, "l2_regularization": 2.0, **changes}
-    scores, features = boost_by_brute_force(X, codes, settings)
-    model = train(X, codes, kind="symmetric", **settings)
-    p = model[0].predict_proba(X)[:, 1]
-    np.testing.assert_allclose(np.log(p / (1 - p)), scores, rtol=0, atol=1e-9)
-    n_levels = 3  # 8 leaves, and 15 leave no room for more
-    assert max(map(len, features)) == n_levels
-    assert model.models.tree_sizes.max() <= 2 * 2**n_levels - 1
+    tables = np.concatenate([[np.nan], np.arange(5)] * n_sets) if n_sets else np.empty(0)
+    encoding = TableEncoding(np.arange(3), np.array([6, 0, 0]), tables, n_sets) if n_sets else None
+    models = train(X, codes, encoding, kind="symmetric", **settings).models
+    expected = boost_by_brute_force(X, codes, n_sets, models.baseline, settings)
+    found = models.baseline + np.zeros_like(expected)
+    models.compiled(0).add_scores(X, found)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    assert models.tree_sizes.max() <= 15  # 8 leaves, and 15 leave no room for more
 
 
 def test_symmetric_trees_find_what_no_single_split_shows():
@@ -247,6 +261,40 @@ def test_leaves_whose_sums_overflow_are_refused():
     assert np.isfinite(train(X, codes, learning_rate=1e290)[0].predict_proba(X)).all()
     with pytest.raises(ValueError, match="learning_rate must be smaller, got 1e\\+308"):
         train(X, codes, learning_rate=1e308)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_settings_may_be_as_large_as_numbers_are(symmetric):
+    X, codes = 2.0 ** -np.arange(300)[:, np.newaxis], (np.arange(300) % 2).astype(np.int32)
+    arguments = {
+        "learning_rate": 0.1,
+        "n_rounds": 1,
+        "n_candidates": 1,
+        "l2": 0.0,
+        "seed": 0,
+        "is_symmetric": symmetric,
+    }
+
+    def largest_tree(max_leaves, min_leaf):
+        sizes = {"max_leaves": max_leaves, "min_leaf": min_leaf}
+        return _tree_training.boost(X, 0, codes, np.zeros(1), **arguments, **sizes)["tree_sizes"].max()
+
+    # A level of a symmetric tree divides one leaf here, and 62 of them may make 2 ** 62 leaves.
+    assert largest_tree(2**63 - 1, 1) == 125 if symmetric else largest_tree(2**63 - 1, 1) > 125
+    assert largest_tree(2**63 - 1, 2**63 - 1) == 1
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_derivatives_that_overflow_order_no_categories(symmetric):
+    rng = np.random.default_rng(0)
+    X, targets = rng.integers(0, 200, size=(4000, 1)).astype(float), rng.normal(size=4000)
+    sizes = {"n_rounds": 3, "max_leaves": 8, "min_leaf": 1, "n_candidates": 1}
+    trees = _tree_training.boost(
+        X, 1, targets, np.zeros(1), **sizes, learning_rate=1e200, l2=0.0, seed=0, is_symmetric=symmetric
+    )
+    assert trees["tree_sizes"][0] > 1
+    assert trees["tree_sizes"][1:].tolist() == [1, 1]
+    assert np.isfinite(trees["values"]).all()
 
 
 def test_points_that_cannot_be_split():

@@ -75,6 +75,13 @@ def train_one(pool, X, y, book=None, entropy=0):
 
 
 # What makes boosted trees those of scikit-learn.
+@pytest.mark.parametrize("name", ["boosting", "linear"])
+def test_numbers_have_settings_that_were_found_on_numbers(name):
+    """What "auto" stands for was found on classes, and may change with them."""
+    pool = dict(make_union(numeric=True).families)[name]
+    assert "auto" not in [getattr(pool, setting) for setting in pool._SETTINGS]
+
+
 LEAFWISE = {"kind": "leafwise", "max_samples": 1.0, "random_strength": 0.0}
 
 

@@ -83,6 +83,7 @@ NUMERIC_FAMILIES: dict[str, Callable[[], Pool]] = {
         learning_rate=(0.1, 0.05, 0.05, 0.05, 0.05, 0.1),
         max_iter=(500, 800, 800, 800, 1000, 120),
         max_leaf_nodes=(15, 15, 15, 7, 31, 15),
+        min_samples_leaf=1,
         max_features=(0.5, 0.5, 0.5, 1.0, 0.5, 1.0),
         l2_regularization=(3.0, 10.0, 10.0, 10.0, 10.0, 1.0),
         loss=("squared", "squared", "huber", "squared", "squared", "squared"),

@@ -32,7 +32,7 @@ _MOST_BYTES = 2**28
 # Deviations up to this are taken for none.
 _LEAST_SCALE = 1e-100
 
-# When the optimisation ends: as in LogisticRegression, but that it may take more steps.
+# When the optimisation ends: at three times the tolerance of LogisticRegression, but after more steps at most.
 _TOLERANCE = 3e-4
 _MOST_STEPS = 1000
 

@@ -245,7 +245,8 @@ class Grower {
     }
     deviation_ = strength * std::sqrt(squares / (all.hessian + 1e-15));
     nodes_.push_back({0, n_drawn_, all, 0.0, {}});
-    settings_.is_symmetric ? grow_by_levels() : grow_by_leaves();
+    // Derivatives overflow where scores do: their sums have no order then, by which categories could be sorted.
+    if (std::isfinite(all.gradient)) settings_.is_symmetric ? grow_by_levels() : grow_by_leaves();
     if (n_drawn_ < n_) add_others();
     write(scores, stride, out);
   }
@@ -308,7 +309,7 @@ class Grower {
   // is where one side would be too small.
   void grow_by_levels() {
     std::vector<int> leaves{0}, next;
-    for (std::int64_t n_leaves = 2; n_leaves <= settings_.max_leaves; n_leaves *= 2) {
+    for (std::int64_t left = settings_.max_leaves / 2; left > 0; left /= 2) {
       for (const int at : leaves) order_derivatives(nodes_[at]);
       const Split common = find_common_split(leaves);
       if (common.feature < 0) break;
@@ -600,17 +601,22 @@ class Grower {
       const Sums missing = column.is_set ? Sums{} : own_histogram_[n_bins];
       const double undivided = reduction(node.sums);
       for (int missing_left = 0; missing_left <= (missing.count > 0); ++missing_left) {
-        Sums left = missing_left ? missing : Sums{};
+        Sums left;
         double previous = 0;
-        for (int j = 0; j < n_filled_; ++j) {
-          if (!column.is_set && filled_[j] == n_bins) break;
-          if (place[filled_[j]] >= n_places) break;
-          left.add(own_histogram_[filled_[j]]);
+        const auto go_left = [&](const Sums& more, int at_place) {
+          left.add(more);
           const Sums right = node.sums.without(left);
           const double gain = is_small(left) || is_small(right) ? 0.0 : reduction(left, right) - undivided;
           for (int side = missing_left; side <= (missing_left || missing.count == 0); ++side)
-            changes[side][place[filled_[j]]] += gain - previous;
+            changes[side][at_place] += gain - previous;
           previous = gain;
+        };
+        // They are alone on their side up to the first place that has points of the leaf.
+        if (missing_left) go_left(missing, 0);
+        for (int j = 0; j < n_filled_; ++j) {
+          if (!column.is_set && filled_[j] == n_bins) break;
+          if (place[filled_[j]] >= n_places) break;
+          go_left(own_histogram_[filled_[j]], place[filled_[j]]);
         }
       }
       clear();
@@ -1064,7 +1070,8 @@ nb::dict boost(Matrix<double> X, std::int64_t n_sets, Vector<Target> targets, Ve
   {
     nb::gil_scoped_release unlocked;
     Grower grower(X.data(), n, d, static_cast<std::size_t>(n_sets),
-                  {learning_rate, l2, n_rounds, max_leaves, min_leaf, n_candidates, max_samples, is_symmetric},
+                  {learning_rate, l2, n_rounds, max_leaves, std::min(min_leaf, static_cast<std::int64_t>(n)),
+                   n_candidates, max_samples, is_symmetric},
                   seed);
     std::vector<double> scores(n * n_outputs);
     std::vector<float> gradient(n * n_outputs), hessian(n * n_outputs);
