@@ -716,10 +716,7 @@ def describe_families(certificate: Certificate) -> str:
 
 
 def describe_weights(certificate: Certificate) -> str:
-    """Return in a sentence which family has the largest weight, and what the others have; empty if there is no union.
-
-    For example "SVMs hold 98% of the weight, linear models 2%."
-    """
+    """Return a sentence such as "SVMs hold 98% of the weight, linear models 2%."; empty if there is no union."""
     if not certificate.families:
         return ""
     first, *others = sorted(certificate.families, key=lambda family: -family.weight)

@@ -98,19 +98,12 @@ class BoundDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        r"""Plot the bound for the losses of hypotheses.
+        """Plot the bound for the losses of hypotheses.
 
         Parameters
         ----------
-        losses : array_like of shape (m,)
-            Empirical losses in [0, 1].
-        n, n_max : int
-            Smallest and largest number of points that a loss was measured on; `n_max` is `n` by default. As in a
-            certificate, F is that of the smallest number, with :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
-        delta : float, default=0.05
-            Probability with which the bound may fail, in (0, 1).
-        prior : array_like of shape (m,), optional
-            Prior as probabilities or log-probabilities; uniform by default.
+        losses, n, n_max, delta, prior
+            As in `pacbayes.posterior.minimize_lambda_bound`.
         lam_range : (float, float), optional
             Smallest and largest lambda, in (0, 2). By default, (0, 1] without the small values of lambda at which F is
             larger than twice its minimum and than F(1).

@@ -42,10 +42,7 @@ class DirectResult(MinimizerResult):
 
 
 class _Constraint:
-    r"""How far true losses of at least t exceed the constraint: :math:`\ln \sum_h \pi_h e^{D_h(t)} - \ln \frac1\delta`.
-
-    It is convex in t and does not decrease.
-    """
+    """How far true losses of at least t exceed the constraint: ln sum pi_h exp(D_h(t)) - ln(1 / delta), convex in t."""
 
     def __init__(self, problem: DirectProblem) -> None:
         self._problem = problem

@@ -90,10 +90,7 @@ def vote(
 
 
 def _score(tallies: Array, costs: Array | None) -> Array:
-    """Return what the winner has most of: weight or, with costs, weight minus expected cost.
-
-    Weight moves a difference of two scores by at most itself, since costs are in [0, 1].
-    """
+    """Return what the winner has most of: weight or, with costs, which are in [0, 1], weight minus expected cost."""
     if costs is None:
         return tallies
     scores = np.zeros_like(tallies)
@@ -144,10 +141,7 @@ def tally_out_of_bag(
 
 
 def find_shares(hypotheses: Hypotheses, X: Any) -> Array:
-    """Return how each voter divides its weight among the classes, of shape (m, n, n_classes).
-
-    A label that could be another one on another engine has no share, so that weights by shares are the same on all.
-    """
+    """Return how each voter divides its weight among the classes, (m, n, n_classes); a label in doubt has no share."""
     shares = np.zeros((len(hypotheses), X.shape[0], hypotheses.classes.size))
     for voters, by_labels in _group(hypotheses, np.arange(len(hypotheses))):
         own = hypotheses.take(voters)
