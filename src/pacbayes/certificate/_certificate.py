@@ -25,11 +25,10 @@ from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities, to_er
 from pacbayes._validation import numbers
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _numbers, _thresholds, _words
-from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
-from pacbayes.certificate._groups import GroupErrors
 from pacbayes.certificate._numbers import ErrorShare, IntervalCoverage, NumberErrors
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, follows_from_losses
 from pacbayes.certificate._probabilities import Calibration, Probabilities
+from pacbayes.certificate._rates import MOST_LABELS, ClassRates, Confusion, GroupErrors
 from pacbayes.certificate._statements import (
     BEST,
     MAJORITY,

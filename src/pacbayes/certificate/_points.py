@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array, scalar, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._classes import Confusion
-from pacbayes.certificate._groups import GroupCounts, GroupErrors
 from pacbayes.certificate._numbers import NumberTest, state_numbers, test_figures
 from pacbayes.certificate._probabilities import ProbabilityCounts, state_probabilities
+from pacbayes.certificate._rates import Confusion, GroupCounts, GroupErrors
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
 from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, state_declared, state_sets
 

@@ -26,12 +26,11 @@ from pacbayes._formatting import (
 from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost, to_error
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
-from pacbayes.certificate._rates import Rate
+from pacbayes.certificate._rates import GroupErrors, Rate
 from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
-    from pacbayes.certificate._groups import GroupErrors
 
 # Letters of a label that are shown.
 _LONGEST_NAME = 40

@@ -78,11 +78,7 @@ def tally_votes(
 def vote(
     hypotheses: Hypotheses, weights: Array, X: Any, costs: Array | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the codes that the weighted vote decides for, and where rounding could change them on another engine.
-
-    It decides for the class with the largest weight or, with costs in [0, 1] by true and predicted class, for the one
-    whose expected cost is smallest if the true class is distributed as the weight.
-    """
+    """Return the codes that the vote decides for, as in `tally_votes`, and where another engine could differ."""
     uncertain_weight = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, uncertain_weight=uncertain_weight, costs=costs)
     scores = _score(tallies, costs)
@@ -107,11 +103,7 @@ def _spread(costs: Array | None) -> int:
 def vote_out_of_bag(
     hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Let those hypotheses vote on each point that were not trained on it.
-
-    `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
-    rounding could change them, and where there was a voter.
-    """
+    """Let those hypotheses vote on points, given by rising `rows` of the sample, that were not trained on them."""
     doubts = np.zeros(rows.size)
     how: dict[str, Any] = {"uncertain_weight": doubts, "outside": (subsamples, rows)}
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, **how)
