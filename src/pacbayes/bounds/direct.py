@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import EPS, Array
 from pacbayes.bounds.comparators import Curve, DirectComparatorName
-from pacbayes.bounds.dual import starting_beta
+from pacbayes.bounds.dual import LOG_NEGLIGIBLE, starting_beta
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK
 
@@ -31,11 +31,8 @@ LARGEST_LOSS = 1 - EPS / 2
 # Residuals at which the searches for multiplier and maximisers stop: what they leave is of second order.
 _STATIONARY = 1e-12
 
-# A multiplier at which nu / delta is less than exp(this) adds nothing to the bound.
-_LOG_NEGLIGIBLE = -60.0
-
 # Most steps of a search. It ends long before, and a bound is valid wherever it ends.
-_MAX_STEPS = 200
+MAX_STEPS = 200
 
 
 class DirectProblem(GroupedProblem):
@@ -83,7 +80,7 @@ class PosteriorMaximum:
             return Maximum(1.0, -np.inf)
         loss = np.full(self._on.size, np.nan)
         low, high, best = -np.inf, np.inf, None
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             loss, curve = self._solve(self._log_ratio - log_nu, loss)
             found = self._bound(log_nu, loss, curve)
             if best is None or found.value < best.value:
@@ -104,7 +101,7 @@ class PosteriorMaximum:
                 step = 2.0 if excess > 0 else -2.0
                 following = (low + high) / 2 if np.isfinite(low + high) else log_nu + step
             # What is left of the constraint is nothing: all losses may be one.
-            if following in (low, high, log_nu) or following < _LOG_NEGLIGIBLE - target:
+            if following in (low, high, log_nu) or following < LOG_NEGLIGIBLE - target:
                 break
             log_nu = float(following)
         assert best is not None
@@ -122,7 +119,7 @@ class PosteriorMaximum:
         low, high = np.log(floor - least), np.log(np.maximum(LARGEST_LOSS - least, floor - least))
         going = np.arange(loss.size)
         before = np.full(loss.size, np.inf)
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             distance = loss[going] - least[going]
             u = np.log(distance)
             slope, curvature = curve.slope[going], curve.curvature[going]

@@ -166,7 +166,10 @@ class BoundDisplay(Display):
         assert best.lower is not None
         resolution = int(scalar("grid_resolution", whole_number("grid_resolution", resolution, 2)))
         if lam_range is not None:
-            low, high = _check_range(lam_range)
+            ends = open_interval("lam_range", lam_range, 0, 2)
+            if ends.shape != (2,) or not ends[0] < ends[1]:
+                raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
+            low, high = ends.tolist()
         else:
             begin = np.geomspace(best.lam / 1000, best.lam, 200)
             highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, **theorem))
@@ -218,10 +221,3 @@ class BoundDisplay(Display):
             return None
         height = float(self.bound[np.searchsorted(self.lam, lam)])
         return self._plot_marker(lam, height, rf"{label} $\lambda$ = {lam:.3g}", **style)
-
-
-def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:
-    ends = open_interval("lam_range", lam_range, 0, 2)
-    if ends.shape != (2,) or not ends[0] < ends[1]:
-        raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
-    return float(ends[0]), float(ends[1])
