@@ -19,9 +19,9 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return str(Decimal(value + 0.0).quantize(Decimal(1).scaleb(-digits), rounding) + 0)
 
 
-def format_upper(value: float, digits: int = 4) -> str:
-    """Format an upper bound with a number of decimals, rounded up."""
-    return _rounded(value, digits, ROUND_CEILING)
+def format_upper(value: float) -> str:
+    """Format an upper bound with four decimals, rounded up."""
+    return _rounded(value, 4, ROUND_CEILING)
 
 
 def format_lower(value: float, digits: int = 4) -> str:
@@ -29,9 +29,9 @@ def format_lower(value: float, digits: int = 4) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
-def format_nearest(value: float, digits: int = 4) -> str:
-    """Format a measured value with a number of decimals, rounded to the nearest."""
-    return _rounded(value, digits, ROUND_HALF_EVEN)
+def format_nearest(value: float) -> str:
+    """Format a measured value with four decimals, rounded to the nearest."""
+    return _rounded(value, 4, ROUND_HALF_EVEN)
 
 
 def format_number(value: float, rounding: Literal["up", "down", "nearest"] = "nearest") -> str:

@@ -125,10 +125,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def read_object(kind: Any, values: Any, name: str = "") -> Any:
-    """Return a dataclass made from a JSON object, each field of its kind; `name` is where the object was found.
-
-    A field is called as in the class, or by the entry "json" of its metadata.
-    """
+    """Return a dataclass made from a JSON object found at `name`; a field may have another name there ("json")."""
     table = _kinds_by_field(kind)
     if not isinstance(values, dict) or set(values) != set(table):
         odd = sorted(map(shorten, set(values) ^ set(table))) if isinstance(values, dict) else []

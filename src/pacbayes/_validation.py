@@ -130,7 +130,9 @@ def scalar(name: str, array: Array) -> float:
 # What an argument of this name must be, in every public function of the theory.
 _DOMAINS: dict[str, Callable[[str, ArrayLike], Array]] = {
     **dict.fromkeys(("loss", "p", "q", "gibbs_loss", "tandem_loss", "one_errs", "disagreement"), unit_interval),
-    **dict.fromkeys(("delta", "grid_delta", "rtol"), functools.partial(open_interval, low=0, high=1)),
+    **dict.fromkeys(
+        ("delta", "grid_delta", "rtol", "max_error", "coverage"), functools.partial(open_interval, low=0, high=1)
+    ),
     **dict.fromkeys(("lam", "lam0"), functools.partial(open_interval, low=0, high=2)),
     **dict.fromkeys(("c1", "c2"), functools.partial(open_interval, low=1, high=np.inf)),
     **dict.fromkeys(("prior_mass", "gamma", "gammas", "u"), functools.partial(half_open_interval, low=0, high=1)),

@@ -305,10 +305,7 @@ class _Intervals:
 
 
 def _check_all_lambda(problem: GibbsProblem, start: float, *, only_stationary: bool) -> Condition:
-    """Prove eq. KL-cond or eq. E-cond for all lambda in [start, 1], or for all that may be stationary.
-
-    Intervals are split until each is proved, a counterexample is found, or `max_evaluations` is reached.
-    """
+    """Prove eq. KL-cond or eq. E-cond for all lambda in [start, 1], or for all that may be stationary, by splitting."""
     curve, n = problem.curve, problem.n
 
     figures: dict[str, Any] = {"lambda from": start, "lambda to": 1.0}

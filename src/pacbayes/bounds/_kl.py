@@ -30,10 +30,7 @@ _LARGEST_C = 800.0
 
 
 def scaled_f(mass: Array, gain: Array, total: Array) -> Array:
-    """Return mass * f(gain / mass) with f(x) = x - log1p(x) >= 0, where total = mass + gain.
-
-    `total` is passed because near gain = -mass the sum would cancel.
-    """
+    """Return mass f(gain / mass), f(x) = x - log1p(x); total = mass + gain, which cancels near gain = -mass."""
     positive = mass > 0
     divisor = np.where(positive, mass, 1.0)
     x = np.where(positive, gain / divisor, np.inf)

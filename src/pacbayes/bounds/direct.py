@@ -1,12 +1,7 @@
 r"""The direct bound: the largest loss of a posterior that the true losses of its hypotheses can have.
 
-Let :math:`D_h` be comparators (`pacbayes.bounds.comparators`): convex in the true loss, :math:`E[e^{D_h(L_h)}] \le 1`.
-By Markov's inequality, with probability at least 1 - delta the true losses are in the convex set
-
-.. math:: C = \left\{L \in [0, 1]^m : \sum_h \pi_h e^{D_h(L_h)} \le \frac1\delta\right\},
-
-and then, for all posteriors rho at once, :math:`E_\rho[L_h] \le \max_{L \in C} \sum_h \rho_h L_h`. Change of measure
-would only enlarge the set. By Lagrange duality the maximum is
+With probability at least 1 - delta the true losses are in a convex set, :math:`\sum_h \pi_h e^{D_h(L_h)} \le
+1 / \delta` for comparators :math:`D_h`. By Lagrange duality the largest :math:`E_\rho[L_h]` in that set is
 
 .. math:: \min_{\nu > 0} \left\{\frac\nu\delta + \sum_h \max_L [\rho_h L - \nu \pi_h e^{D_h(L)}]\right\},
 
@@ -22,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import EPS, Array
 from pacbayes.bounds.comparators import Curve, DirectComparatorName
-from pacbayes.bounds.dual import starting_beta
+from pacbayes.bounds.dual import LOG_NEGLIGIBLE, starting_beta
 from pacbayes.bounds.grouping import GroupedProblem
 from pacbayes.bounds.prior import SLACK
 
@@ -36,11 +31,8 @@ LARGEST_LOSS = 1 - EPS / 2
 # Residuals at which the searches for multiplier and maximisers stop: what they leave is of second order.
 _STATIONARY = 1e-12
 
-# A multiplier at which nu / delta is less than exp(this) adds nothing to the bound.
-_LOG_NEGLIGIBLE = -60.0
-
 # Most steps of a search. It ends long before, and a bound is valid wherever it ends.
-_MAX_STEPS = 200
+MAX_STEPS = 200
 
 
 class DirectProblem(GroupedProblem):
@@ -88,7 +80,7 @@ class PosteriorMaximum:
             return Maximum(1.0, -np.inf)
         loss = np.full(self._on.size, np.nan)
         low, high, best = -np.inf, np.inf, None
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             loss, curve = self._solve(self._log_ratio - log_nu, loss)
             found = self._bound(log_nu, loss, curve)
             if best is None or found.value < best.value:
@@ -109,7 +101,7 @@ class PosteriorMaximum:
                 step = 2.0 if excess > 0 else -2.0
                 following = (low + high) / 2 if np.isfinite(low + high) else log_nu + step
             # What is left of the constraint is nothing: all losses may be one.
-            if following in (low, high, log_nu) or following < _LOG_NEGLIGIBLE - target:
+            if following in (low, high, log_nu) or following < LOG_NEGLIGIBLE - target:
                 break
             log_nu = float(following)
         assert best is not None
@@ -127,7 +119,7 @@ class PosteriorMaximum:
         low, high = np.log(floor - least), np.log(np.maximum(LARGEST_LOSS - least, floor - least))
         going = np.arange(loss.size)
         before = np.full(loss.size, np.inf)
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             distance = loss[going] - least[going]
             u = np.log(distance)
             slope, curvature = curve.slope[going], curve.curvature[going]

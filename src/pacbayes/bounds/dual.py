@@ -1,13 +1,7 @@
 r"""PAC-Bayesian bounds for unequal validation sets, without Jensen's inequality.
 
-Let hypothesis h have empirical loss :math:`\hat L_h` on :math:`n_h` points that did not shape it, and let
-:math:`D_h` be a comparator (`pacbayes.bounds.comparators`): convex in the true loss, with
-:math:`E[e^{D_h(L_h)}] \le 1`. With probability at least 1 - delta, for all posteriors rho simultaneously,
-
-.. math:: E_\rho[D_h(L_h)] \le KL(\rho \| \pi) + \ln\frac1\delta.
-
-`pacbayes.posterior.minimize_dual_bound` says what follows for :math:`E_\rho[L]` and every :math:`\mu > 0`. For a given
-mu the best posterior is proportional to :math:`\pi_h e^{-\psi_h(\mu) / \mu}`, and what it attains is
+`pacbayes.posterior.minimize_dual_bound` says what is bounded for every :math:`\mu > 0`. For a given mu the best
+posterior is proportional to :math:`\pi_h e^{-\psi_h(\mu) / \mu}`, and what it attains is
 
 .. math:: F(\mu) = \mu \left[\ln\frac1\delta - \ln \sum_h \pi_h e^{-\psi_h(\mu) / \mu}\right].
 
@@ -33,8 +27,8 @@ BETA_RANGE = (1e-290, 1e290)
 # Numbers held at once when many values of mu are evaluated over many hypotheses: 16 MiB of floats.
 _BLOCK = 1 << 21
 
-# Groups with less than exp(this) of the posterior are evaluated roughly, on the safe side.
-_LOG_NEGLIGIBLE = -60.0
+# Groups with less than exp(this) of the posterior, or of a constraint, are evaluated roughly, on the safe side.
+LOG_NEGLIGIBLE = -60.0
 
 
 class Step(NamedTuple):
@@ -92,7 +86,7 @@ class DualProblem(GroupedProblem):
     def _is_relevant(self, conjugate: Array) -> NDArray[np.bool_]:
         """Whether groups have a share in the best posterior that can be seen, by lower bounds on their conjugates."""
         exponent = self.log_mass - conjugate
-        return np.asarray(exponent >= exponent.max(axis=1, keepdims=True) + _LOG_NEGLIGIBLE)
+        return np.asarray(exponent >= exponent.max(axis=1, keepdims=True) + LOG_NEGLIGIBLE)
 
     def above(self, nodes: Nodes, beta: Array, level: float) -> tuple[Array, Array]:
         """How far beta F(beta) lies above level * beta at least, by the lines of each node, and the slope of that.
@@ -181,7 +175,7 @@ class FixedPosterior:
         self._weight = np.bincount(problem.slot, rho[problem.support], minlength=problem.n.size) / total
 
     def _is_relevant(self, conjugate: Array) -> NDArray[np.bool_]:
-        return np.broadcast_to(self._weight > np.exp(_LOG_NEGLIGIBLE), conjugate.shape)
+        return np.broadcast_to(self._weight > np.exp(LOG_NEGLIGIBLE), conjugate.shape)
 
     def at(self, beta: float) -> Step:
         conjugate = self._problem.comparator.conjugate(np.array([beta]), self._is_relevant)

@@ -1,16 +1,7 @@
 """Certificates: what was proved about a classifier, with what was assumed, in words, in files, and verified."""
 
 from pacbayes.certificate._certificate import Certificate, FamilyWeight, Shift
-from pacbayes.certificate._classes import (
-    MOST_CLASSES,
-    MOST_LABELS,
-    ClassRates,
-    Confusion,
-    label_names,
-    tabulate_predictions,
-)
 from pacbayes.certificate._derivation import certify, validate_delta
-from pacbayes.certificate._groups import MOST_GROUPS, GroupCounts, GroupErrors, GroupRate
 from pacbayes.certificate._numbers import ErrorShare, IntervalCounts, IntervalCoverage, NumberErrors, NumberTest
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, resolve_objective
 from pacbayes.certificate._points import (
@@ -28,7 +19,19 @@ from pacbayes.certificate._probabilities import (
     ReliabilityBin,
     tabulate_probabilities,
 )
-from pacbayes.certificate._rates import Rate
+from pacbayes.certificate._rates import (
+    MOST_CLASSES,
+    MOST_GROUPS,
+    MOST_LABELS,
+    ClassRates,
+    Confusion,
+    GroupCounts,
+    GroupErrors,
+    GroupRate,
+    Rate,
+    label_names,
+    tabulate_predictions,
+)
 from pacbayes.certificate._statements import MAJORITY, MEAN, METHODS, Event, Statement
 from pacbayes.certificate._thresholds import (
     Abstention,

@@ -22,14 +22,13 @@ from pacbayes._json_fields import (
     shorten,
 )
 from pacbayes._losses import find_cap, is_of_numbers, is_of_probabilities, to_error
-from pacbayes._validation import open_interval, scalar
+from pacbayes._validation import numbers
 from pacbayes.bounds import single_hypothesis_kl
 from pacbayes.certificate import _html, _numbers, _thresholds, _words
-from pacbayes.certificate._classes import MOST_LABELS, ClassRates, Confusion
-from pacbayes.certificate._groups import GroupErrors
 from pacbayes.certificate._numbers import ErrorShare, IntervalCoverage, NumberErrors
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS, Objective, Voting, follows_from_losses
 from pacbayes.certificate._probabilities import Calibration, Probabilities
+from pacbayes.certificate._rates import MOST_LABELS, ClassRates, Confusion, GroupErrors
 from pacbayes.certificate._statements import (
     BEST,
     MAJORITY,
@@ -335,11 +334,11 @@ class Certificate:
             own threshold, `declared.proved`, holds then, which answers at least as many points as a rule.
         """
         self._require_shares("abstention")
-        if max_error is None and self.declared is None:
-            raise ValueError("max_error must be given: none was declared at the fit")
         if self.declared is not None and max_error in (None, self.declared.max_error):
             return self.declared.require()
-        return _thresholds.choose_abstention(self.abstention, _read_share("max_error", max_error))
+        if max_error is None:
+            raise ValueError("max_error must be given: none was declared at the fit")
+        return _thresholds.choose_abstention(self.abstention, *numbers(max_error=max_error))
 
     def choose_sets(self, coverage: float) -> Coverage:
         """Return the largest threshold at which sets of classes are proved to have a coverage.
@@ -351,7 +350,7 @@ class Certificate:
             leads to. Each level holds with probability 1 - delta; several do not all hold at once.
         """
         self._require_shares("prediction sets")
-        return _thresholds.choose_sets(self.prediction_sets, *self._test, _read_share("coverage", coverage))
+        return _thresholds.choose_sets(self.prediction_sets, *self._test, *numbers(coverage=coverage))
 
     @property
     def _test(self) -> tuple[int, float, float]:
@@ -381,7 +380,7 @@ class Certificate:
             Share of new points whose target must be in its interval, in (0, 1), chosen without a look at what it leads
             to. Each level holds with probability 1 - delta; several do not all hold at once.
         """
-        level = _read_share("coverage", coverage)
+        (level,) = numbers(coverage=coverage)
         return _numbers.choose_interval(self._require_numbers("intervals"), *self._test, level)
 
     def error_curve(self) -> list[ErrorShare]:
@@ -706,7 +705,3 @@ def _read_width(declared: list[str]) -> float:
     wrong = f"assumptions must declare one range, 'range-declared:LOW to HIGH', got {', '.join(map(shorten, declared))}"
     require(len(declared) == 1 and low < high, wrong)
     return high - low
-
-
-def _read_share(name: str, value: float | None) -> float:
-    return scalar(name, open_interval(name, value, 0, 1))  # type: ignore[arg-type]

@@ -135,11 +135,7 @@ def validate_delta(delta: float, n_votes: int = 1) -> float:
 
 
 def _derive(everyone: Problem, dropped_loss: float | None) -> tuple[Certificate, Array]:
-    """Weight hypotheses by their losses, and certify the result.
-
-    The bounds hold for all posteriors at once, hence for those that give no weight to hypotheses without a loss (NaN).
-    Their share of the prior is lost: it must not depend on the losses. `dropped_loss` is a lower bound on these losses.
-    """
+    """Weight hypotheses by their losses, those of NaN not at all, and certify the result: see `certify`."""
     settings, given = everyone.settings, everyone.losses
     chosen = ~np.isnan(given)
     rule = VOTINGS[settings.voting]

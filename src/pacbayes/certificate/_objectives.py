@@ -127,10 +127,7 @@ class Problem:
         return OBJECTIVES[self.settings.objective]
 
     def restrict(self, chosen: NDArray[np.bool_]) -> tuple[Problem, float]:
-        """Return the problem of some hypotheses, and the logarithm of their prior mass.
-
-        To leave hypotheses out is as good as multiplying delta by the prior mass of the others.
-        """
+        """Return the problem of some hypotheses, with delta times their prior mass, and the logarithm of that mass."""
         if chosen.all():
             return self, 0.0
         prior, log_mass = restrict_prior(self.prior, chosen)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array, scalar, whole_number
 from pacbayes.bounds import kl_inverse_upper
 from pacbayes.certificate._certificate import Certificate
-from pacbayes.certificate._classes import Confusion
-from pacbayes.certificate._groups import GroupCounts, GroupErrors
 from pacbayes.certificate._numbers import NumberTest, state_numbers, test_figures
 from pacbayes.certificate._probabilities import ProbabilityCounts, state_probabilities
+from pacbayes.certificate._rates import Confusion, GroupCounts, GroupErrors
 from pacbayes.certificate._statements import BEST, RANDOMISED, Statement, divided_prior, unlabelled_prices
 from pacbayes.certificate._thresholds import ThresholdCounts, state_abstention, state_declared, state_sets
 
@@ -123,10 +122,7 @@ _MOST_VOTERS = 8
 
 
 def choose_voters(rho: Array, losses: Array, n: NDArray[Any], kl_divs: Array, delta: float) -> NDArray[np.intp]:
-    """Choose the voters that a vote is compared with: the heaviest and those with the smallest bounds, rising.
-
-    Unlabelled points have no say in it. `kl_divs` are the divergences of the point masses from the prior.
-    """
+    """Choose the voters that a vote is compared with: the heaviest and those with the smallest bounds, rising."""
     half = _MOST_VOTERS // 2
     bounds = kl_inverse_upper(losses, (np.minimum(kl_divs, 1e300) - math.log(delta)) / n)
     heaviest, best = np.argsort(-rho, kind="stable")[:half], np.argsort(bounds, kind="stable")[:half]

@@ -252,11 +252,7 @@ def divided_prior(kl_div: float, n_votes: int) -> float:
 
 
 def unlabelled_prices(delta: float, n_votes: int, n_validation: int, n_unlabelled: int) -> tuple[float, float]:
-    """Return what a division of delta adds to the divergences of labelled and unlabelled points.
-
-    The division is decided before anything is known but the numbers of points, and in the same way for all votes that
-    compete.
-    """
+    """Return what a division of delta, by numbers of points alone, adds to the divergences of either kind of points."""
     n_labelled = n_validation if n_votes == 1 else n_unlabelled
     labelled, unlabelled = split_delta(delta, n_labelled, n_unlabelled)
     return -math.log(labelled / delta), -math.log(unlabelled / delta)

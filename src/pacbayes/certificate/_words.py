@@ -21,16 +21,16 @@ from pacbayes._formatting import (
     format_percent_lower,
     format_percent_upper,
     format_upper,
+    join_names,
 )
 from pacbayes._losses import MEANS, describe_loss, find_cap, is_of_numbers, is_of_probabilities, largest_cost, to_error
 from pacbayes.bounds import pac_bayes_kl, pac_bayes_lambda, pac_bayes_sqrt
 from pacbayes.certificate._objectives import OBJECTIVES, VOTINGS
-from pacbayes.certificate._rates import Rate
+from pacbayes.certificate._rates import GroupErrors, Rate
 from pacbayes.certificate._statements import BEST, MAJORITY, RANDOMISED, Statement, divided_prior
 
 if TYPE_CHECKING:
     from pacbayes.certificate._certificate import Certificate, FamilyWeight
-    from pacbayes.certificate._groups import GroupErrors
 
 # Letters of a label that are shown.
 _LONGEST_NAME = 40
@@ -468,9 +468,8 @@ def group_table(certificate: Certificate) -> RateTable | None:
         notes.append("A point may be in several groups, or in none.")
     small = groups.find_small(certificate.delta)
     if small:
-        named = ", ".join(f"{name_class(name)} ({rate.n})" for name, rate in small[:_MOST_NAMES])
-        more = f" and {len(small) - _MOST_NAMES} more" if len(small) > _MOST_NAMES else ""
-        notes.append(f"Too few points to prove much, even if none were an error: {named}{more}.")
+        named = join_names([f"{name_class(name)} ({rate.n})" for name, rate in small], _MOST_NAMES)
+        notes.append(f"Too few points to prove much, even if none were an error: {named}.")
     if len(groups.labels) > _MOST_SHOWN:
         notes.append(f"{len(groups.labels) - _MOST_SHOWN} more groups, with smaller bounds, are not shown.")
     by = f"By {name_class(groups.name)}" if groups.name else "By group"
@@ -717,10 +716,7 @@ def describe_families(certificate: Certificate) -> str:
 
 
 def describe_weights(certificate: Certificate) -> str:
-    """Return in a sentence which family has the largest weight, and what the others have; empty if there is no union.
-
-    For example "SVMs hold 98% of the weight, linear models 2%."
-    """
+    """Return a sentence such as "SVMs hold 98% of the weight, linear models 2%."; empty if there is no union."""
     if not certificate.families:
         return ""
     first, *others = sorted(certificate.families, key=lambda family: -family.weight)

@@ -171,18 +171,12 @@ def is_covered(codes: Collection[str]) -> bool:
 
 
 def is_test_covered(codes: Collection[str]) -> bool:
-    """Return whether none of the assumptions departs from what tests rest on: points of the distribution in question.
-
-    Held-out points owe nothing to the theorem about subsamples, and its departures do not matter to them.
-    """
+    """Return whether no assumption departs from what tests rest on, to which departures of the fit do not matter."""
     return _TEST_DEPARTURES.keys().isdisjoint(codes)
 
 
 def find_missing(codes: Collection[str], *, of_fit: bool) -> list[str]:
-    """Return the assumptions that a certificate has to state and does not, in words.
-
-    A certificate that is not `of_fit` is one of losses, which may be those of a fit without its hypotheses.
-    """
+    """Return, in words, the assumptions that a certificate, of a fit or of losses alone, does not state and has to."""
     missing = [describe_assumption(code) for code in FIT_ASSUMPTIONS if code not in codes]
     if _SUBSAMPLES.keys().isdisjoint(codes):
         missing.append("how the subsamples were chosen")

@@ -98,19 +98,12 @@ class BoundDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> BoundDisplay:
-        r"""Plot the bound for the losses of hypotheses.
+        """Plot the bound for the losses of hypotheses.
 
         Parameters
         ----------
-        losses : array_like of shape (m,)
-            Empirical losses in [0, 1].
-        n, n_max : int
-            Smallest and largest number of points that a loss was measured on; `n_max` is `n` by default. As in a
-            certificate, F is that of the smallest number, with :math:`\ln(2 \sqrt{n_{max}} / \delta)`.
-        delta : float, default=0.05
-            Probability with which the bound may fail, in (0, 1).
-        prior : array_like of shape (m,), optional
-            Prior as probabilities or log-probabilities; uniform by default.
+        losses, n, n_max, delta, prior
+            As in `pacbayes.posterior.minimize_lambda_bound`.
         lam_range : (float, float), optional
             Smallest and largest lambda, in (0, 2). By default, (0, 1] without the small values of lambda at which F is
             larger than twice its minimum and than F(1).
@@ -173,7 +166,10 @@ class BoundDisplay(Display):
         assert best.lower is not None
         resolution = int(scalar("grid_resolution", whole_number("grid_resolution", resolution, 2)))
         if lam_range is not None:
-            low, high = _check_range(lam_range)
+            ends = open_interval("lam_range", lam_range, 0, 2)
+            if ends.shape != (2,) or not ends[0] < ends[1]:
+                raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
+            low, high = ends.tolist()
         else:
             begin = np.geomspace(best.lam / 1000, best.lam, 200)
             highest = max(_HIGHEST * best.fun, lambda_bound(losses, 1.0, **theorem))
@@ -225,10 +221,3 @@ class BoundDisplay(Display):
             return None
         height = float(self.bound[np.searchsorted(self.lam, lam)])
         return self._plot_marker(lam, height, rf"{label} $\lambda$ = {lam:.3g}", **style)
-
-
-def _check_range(lam_range: tuple[float, float]) -> tuple[float, float]:
-    ends = open_interval("lam_range", lam_range, 0, 2)
-    if ends.shape != (2,) or not ends[0] < ends[1]:
-        raise ValueError(f"lam_range must be two numbers, the smaller one first, got {lam_range!r}")
-    return float(ends[0]), float(ends[1])

@@ -236,10 +236,7 @@ def _plot_losses(
 
 
 def _plot_curve(axes: Axes, m: Sequence[int], values: Array, entry: LegendEntry, *, band: bool = True) -> float:
-    """Plot the mean over splits, with a band of one standard deviation either way, and return its last value.
-
-    What has one value for each split does not depend on m.
-    """
+    """Plot the mean over splits, with a band of one standard deviation either way, and return its last value."""
     if values.ndim == 1:
         m, values = [m[0], m[-1]], np.column_stack([values, values])
     mean, sd = mean_sd(values)

@@ -139,10 +139,7 @@ def draw_figure(name: str, records: Sequence[Record]) -> Figure:
 
 
 def draw_panels(name: str, records: Sequence[Record]) -> list[Panel]:
-    """Draw the panels of a figure of `FIGURES` one by one, without its legend; none if it has no records.
-
-    The same records give the same panels, to the byte.
-    """
+    """Draw the panels of a figure of `FIGURES` one by one, without its legend; none if it has no records."""
     figure, results = FIGURES[name], Results(records)
     drawn = []
     with page_style(_CHANGES):
@@ -154,10 +151,7 @@ def draw_panels(name: str, records: Sequence[Record]) -> list[Panel]:
 
 
 def save_figures(records: Sequence[Record], folder: str | os.PathLike[str]) -> list[Path]:
-    """Save every figure for which there are records as PDF and PNG, and return the files.
-
-    They appear under their names when all are complete.
-    """
+    """Save every figure for which there are records as PDF and PNG, all at once, and return the files."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     measured = {record["experiment"] for record in records}

@@ -30,10 +30,7 @@ class Results:
             by_split[int(record["split"])] = record["result"]
 
     def datasets(self, *experiments: str) -> list[str]:
-        """Return the datasets with results of all these experiments, or of any if none is named.
-
-        The paper's datasets come first, in its order, then others by name.
-        """
+        """Return the datasets with all these experiments, or with any: the paper's first, then others by name."""
         found = {dataset for _, dataset in self._results}
         found = {name for name in found if all((experiment, name) in self._results for experiment in experiments)}
         return [name for name in TITLES if name in found] + sorted(found - set(TITLES))

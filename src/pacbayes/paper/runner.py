@@ -96,10 +96,7 @@ class Task:
 
 @dataclass
 class Store:
-    """Results in a folder, one line of `results.jsonl` each.
-
-    A folder with results of other settings raises `PaperError`.
-    """
+    """Results in a folder, one line of `results.jsonl` each; one with other settings raises `PaperError`."""
 
     folder: Path
     settings: dict[str, Any]
@@ -148,10 +145,7 @@ class Store:
 
 
 def run(plan: Plan, store: Store, *, data_dir: str | Path | None = None, n_jobs: int | None = None) -> Iterator[Task]:
-    """Run the units of a plan that the store does not have yet, and yield each when it is finished.
-
-    `data_dir` holds the original files of the datasets; by default they are downloaded once.
-    """
+    """Run the units of a plan that the store does not have yet, and yield each when it is finished."""
     # All datasets are loaded before work begins: a missing file should not stop a run half-way.
     samples = {dataset: load_sample(dataset, data_dir) for dataset in plan.datasets}
     for task in store.waiting(plan):

@@ -9,16 +9,10 @@ from numpy.typing import ArrayLike
 
 from pacbayes._validation import EPS, Array
 from pacbayes.bounds.comparators import DirectComparatorName
-from pacbayes.bounds.direct import LARGEST_LOSS, DirectProblem, PosteriorMaximum
-from pacbayes.bounds.dual import rough_bounds
+from pacbayes.bounds.direct import LARGEST_LOSS, MAX_STEPS, DirectProblem, PosteriorMaximum
+from pacbayes.bounds.dual import LOG_NEGLIGIBLE, rough_bounds
 from pacbayes.bounds.prior import SLACK
 from pacbayes.posterior._minimizers import MinimizerResult
-
-# Groups that have less than exp(this) of the constraint at a value above the root have even less at the root.
-_LOG_NEGLIGIBLE = -60.0
-
-# Most steps of Newton's method; it takes about ten.
-_MAX_STEPS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +36,7 @@ class DirectResult(MinimizerResult):
 
 
 class _Constraint:
-    r"""How far true losses of at least t exceed the constraint: :math:`\ln \sum_h \pi_h e^{D_h(t)} - \ln \frac1\delta`.
-
-    It is convex in t and does not decrease.
-    """
+    """How far true losses of at least t exceed the constraint: ln sum pi_h exp(D_h(t)) - ln(1 / delta), convex in t."""
 
     def __init__(self, problem: DirectProblem) -> None:
         self._problem = problem
@@ -75,8 +66,9 @@ class _Constraint:
 
     def restrict(self, t: float) -> None:
         """Keep those groups only whose part changes, and is not negligible, at values below t."""
+        # What is negligible above the root is even less at the root.
         exponents, _ = self._exponents(t)
-        negligible = exponents[1] < self._problem.log_inverse_down + _LOG_NEGLIGIBLE
+        negligible = exponents[1] < self._problem.log_inverse_down + LOG_NEGLIGIBLE
         still = ~negligible & (self._problem.comparator.least[self._which] >= t)
         self._constant[0] = np.logaddexp.reduce(exponents[0][still], initial=-np.inf) - SLACK
         self._constant[1] = np.logaddexp.reduce(exponents[1][still | negligible], initial=-np.inf) + SLACK
@@ -158,7 +150,7 @@ def _find_root(problem: DirectProblem, constraint: _Constraint) -> tuple[list[fl
     t = float(min(rough_bounds(problem.loss, problem.n, problem.complexity).min(), high))
     history: list[float] = []
     restricted = False
-    while len(history) < _MAX_STEPS:
+    while len(history) < MAX_STEPS:
         down, up, slope = constraint.at(t)
         history.append(t)
         excess = down / 2 + up / 2
@@ -200,9 +192,9 @@ def _best_posterior(problem: DirectProblem, t: float) -> tuple[Array, float, flo
         # Weights within a group are in proportion to the prior, but for the rounding of logarithms; of those that are
         # next to nothing, all of it is added.
         error = np.where(problem.count > 1, 2 * EPS * (8 - problem.log_mass), 0.0)
-        several = (problem.count > 1)[problem.slot] & (within > _LOG_NEGLIGIBLE)
+        several = (problem.count > 1)[problem.slot] & (within > LOG_NEGLIGIBLE)
         np.maximum.at(error, problem.slot[several], 2 * EPS * (8 - problem.log_prior[problem.support][several]))
-        error[problem.count > 1] += problem.losses.size * np.exp(_LOG_NEGLIGIBLE)
+        error[problem.count > 1] += problem.losses.size * np.exp(LOG_NEGLIGIBLE)
         best = PosteriorMaximum(problem, share * (1 + error) / (float(rho.sum()) * (1 - SLACK))).maximize(log_nu)
         if best.value < 1:
             return rho, best.value, best.log_nu

@@ -367,11 +367,7 @@ def _corner_bounds(objective: _Objective, left: GibbsMoments, right: GibbsMoment
 def _branch_and_bound(
     objective: _Objective, best: float, rtol: float, max_evaluations: int
 ) -> tuple[float, GibbsMoments | None, int, bool]:
-    """Bound the minimum over all temperatures from below, and search for posteriors better than `best`.
-
-    Return the lower bound, the best posterior if it is better, how many were evaluated, and whether these were all that
-    may be.
-    """
+    """Return a lower bound over all temperatures, a posterior below `best`, evaluations, and whether they ran out."""
     curve, t_max, better = objective.problem.curve, objective.t_max, None
     # Any first partition will do. Temperatures at which the posterior changes lie between 1 / max x and some 1 / min x.
     t_last = min(t_max, 1e3 / max(1e-290, min(curve.x[curve.x > 0], default=1.0)))

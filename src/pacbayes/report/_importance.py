@@ -84,10 +84,7 @@ def tabulate_importances(model: Any, judged: JudgedRows) -> PageTable | None:
 
 
 def _score(model: Any, rows: Any, labels: Any) -> float:
-    """Return the share of rows that are predicted right; for the randomised classifier, its expectation.
-
-    Of predicted numbers, their mean absolute error, as a negative number.
-    """
+    """Return the share predicted right, in expectation if drawn at random; of numbers, minus the mean error."""
     if model.fitted_votes_.task.numeric:
         return -float(np.abs(model.predict(rows) - labels).mean())
     if model.certificate_.voting != "gibbs":

@@ -14,7 +14,6 @@ from pacbayes._validation import Array
 from pacbayes.certificate import MOST_CLASSES, MOST_LABELS, label_names, tabulate_predictions
 from pacbayes.pools import Hypotheses
 from pacbayes.rows import Labels, sort_labels
-from pacbayes.sampling import Subsamples
 from pacbayes.tasks._stacking import stack
 from pacbayes.tasks._task import Predicted, Task
 from pacbayes.tasks._voting import find_shares, predict_drawn, tally_votes, vote, vote_out_of_bag
@@ -91,13 +90,8 @@ class Classification(Task):
         tallies /= tallies.sum(axis=1, keepdims=True)
         return tallies
 
-    def predict_out_of_bag(
-        self, hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
-        return vote_out_of_bag(hypotheses, weights, subsamples, X, rows)
-
-    def answer(self, hypotheses: Hypotheses, X: Any) -> Array:
-        return find_shares(hypotheses, X)
+    predict_out_of_bag = staticmethod(vote_out_of_bag)
+    answer = staticmethod(find_shares)
 
     def stack(self, answers: Array, outside: NDArray[np.bool_], target: NDArray[Any], start: Array) -> Array:
         """Make the Brier score of the vote's shares small."""

@@ -78,11 +78,7 @@ def tally_votes(
 def vote(
     hypotheses: Hypotheses, weights: Array, X: Any, costs: Array | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the codes that the weighted vote decides for, and where rounding could change them on another engine.
-
-    It decides for the class with the largest weight or, with costs in [0, 1] by true and predicted class, for the one
-    whose expected cost is smallest if the true class is distributed as the weight.
-    """
+    """Return the codes that the vote decides for, as in `tally_votes`, and where another engine could differ."""
     uncertain_weight = np.zeros(X.shape[0])
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, uncertain_weight=uncertain_weight, costs=costs)
     scores = _score(tallies, costs)
@@ -90,10 +86,7 @@ def vote(
 
 
 def _score(tallies: Array, costs: Array | None) -> Array:
-    """Return what the winner has most of: weight or, with costs, weight minus expected cost.
-
-    Weight moves a difference of two scores by at most itself, since costs are in [0, 1].
-    """
+    """Return what the winner has most of: weight or, with costs, which are in [0, 1], weight minus expected cost."""
     if costs is None:
         return tallies
     scores = np.zeros_like(tallies)
@@ -110,11 +103,7 @@ def _spread(costs: Array | None) -> int:
 def vote_out_of_bag(
     hypotheses: Hypotheses, weights: Array, subsamples: Subsamples, X: Any, rows: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Let those hypotheses vote on each point that were not trained on it.
-
-    `rows` are the numbers of the points in the sample that the training sets are of, rising. Returns codes, where
-    rounding could change them, and where there was a voter.
-    """
+    """Let those hypotheses vote on points, given by rising `rows` of the sample, that were not trained on them."""
     doubts = np.zeros(rows.size)
     how: dict[str, Any] = {"uncertain_weight": doubts, "outside": (subsamples, rows)}
     tallies = tally_votes(hypotheses, weights, X, stop_early=True, **how)
@@ -144,10 +133,7 @@ def tally_out_of_bag(
 
 
 def find_shares(hypotheses: Hypotheses, X: Any) -> Array:
-    """Return how each voter divides its weight among the classes, of shape (m, n, n_classes).
-
-    A label that could be another one on another engine has no share, so that weights by shares are the same on all.
-    """
+    """Return how each voter divides its weight among the classes, (m, n, n_classes); a label in doubt has no share."""
     shares = np.zeros((len(hypotheses), X.shape[0], hypotheses.classes.size))
     for voters, by_labels in _group(hypotheses, np.arange(len(hypotheses))):
         own = hypotheses.take(voters)
