@@ -39,9 +39,8 @@ from pacbayes.fitting._evaluation import TestResult, evaluate_shares, evaluate_v
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
-from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained, Trainer, concatenate
-from pacbayes.fitting._votes import FittedVotes, Vote
+from pacbayes.fitting._votes import FitSettings, FittedVotes, Vote
 from pacbayes.pools import Hypotheses, Pool, as_pool, join_families, keep_device, probe_hypotheses, release
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import RowSummary, TrainingRows

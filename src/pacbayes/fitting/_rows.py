@@ -18,8 +18,8 @@ from sklearn.utils import check_array
 from pacbayes._compat import take_rows
 from pacbayes._parallel import chunks, rows_per_block
 from pacbayes.exceptions import SourceError
+from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._cluster import connected
-from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
 from pacbayes.rows import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes.certificate import tabulate_probabilities, tabulate_thresholds
-from pacbayes.fitting._hypotheses import Arrays
+from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.tasks import find_outside, tally_out_of_bag

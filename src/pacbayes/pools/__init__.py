@@ -14,13 +14,12 @@ from pacbayes.pools._families import (
     make_union,
 )
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
-from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
+from pacbayes.pools._kernel_pool import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
 from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
-from pacbayes.pools._rbf_ridge import RBFRidgePool
+from pacbayes.pools._rbf_ridge import RBFRidge, RBFRidgePool, RBFRidges
 from pacbayes.pools._rbf_svm import RBFSVMPool
-from pacbayes.pools._ridge_models import RBFRidge, RBFRidges
 from pacbayes.pools._score_models import ScoreModel, ScoreModels
 from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles

@@ -21,8 +21,15 @@ from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _cuda, _engine
 from pacbayes.pools._base import Codes, Hypotheses, Sample
 from pacbayes.pools._device import find_cupy, is_worthwhile
-from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, gather_points
-from pacbayes.pools._kernel_width import Scaling, feature_scale, jaakkola_gamma
+from pacbayes.pools._kernel_pool import (
+    POSITIVE,
+    Combination,
+    KernelPool,
+    Scaling,
+    feature_scale,
+    gather_points,
+    jaakkola_gamma,
+)
 from pacbayes.pools._layout import contiguous, is_wide, scaled, to_engine
 from pacbayes.pools._svm_models import RBFSVMs
 from pacbayes.sampling import ChosenSubsamples, Subsamples
