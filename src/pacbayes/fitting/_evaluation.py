@@ -137,10 +137,7 @@ def _ask_out_of_bag(
 
 
 def stack_vote(vote: Vote, rest: SampleRows, k: int | None = None) -> Array:
-    """Return weights by which a vote errs little on some rows, starting from those that it has.
-
-    On each row, only those hypotheses count that were not trained on it.
-    """
+    """Return weights by which a vote errs little on rows outside of subsamples, starting from those that it has."""
     heaviest = np.argsort(-vote.posterior, kind="stable")[:_MOST_STACKED]
     chosen = np.sort(heaviest[vote.posterior[heaviest] >= _LEAST_STACKED * vote.posterior.max()])
     most = min(_MOST_OUT_OF_BAG, max(1, _MOST_STACKED_ANSWERS // (chosen.size * vote.task.width)))
@@ -231,10 +228,7 @@ def evaluate_on_rows(
     *,
     shares: bool = False,
 ) -> TestResult | NumberResult:
-    """Test what a vote predicts for rows; with `shares`, also at thresholds on the shares of a majority vote.
-
-    `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
-    """
+    """Test what a vote predicts for rows, under a `name` in a checkpoint; with `shares`, at thresholds as well."""
     if vote.task.numeric:
         return _measure_numbers(vote, rows, loss, name)
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
@@ -265,10 +259,7 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
 def predict_rows(
     vote: Vote, rows: SampleRows, rng: np.random.Generator, *, aggregated: bool = False
 ) -> Iterator[Arrays]:
-    """Yield what a vote predicts, block by block, in order, or its aggregated answers.
-
-    Only the randomised classifier draws from `rng`.
-    """
+    """Yield what a vote predicts, block by block, in order, or its aggregated answers; Gibbs votes draw from `rng`."""
     blocks, window = _prediction_blocks(rows), _WINDOW
     if aggregated:
         most_rows = max(1, *(len(block.place) for block in blocks))

@@ -199,10 +199,7 @@ def _make_votes(
     summary: RowSummary | None,
     continued: FittedVotes | None,
 ) -> tuple[list[Vote], list[TestResult | None], TrainingRows, str]:
-    """Train one vote after another, and certify each while the next one is trained.
-
-    Returns what each did on its held-out rows as well, what recognises rows, and a digest of all of them.
-    """
+    """Train votes, each certified while the next is trained; return them, their tests, and what recognises the rows."""
     begun = _begin_training(fit, plans)
     first = next(begun)
     with _background(fit, rows, first[0]) as call:
@@ -453,10 +450,7 @@ def describe_families(hypotheses: Hypotheses, subsamples: Subsamples, rho: Array
 
 
 def digest_vote(fit: FitContext, trained: Trained) -> dict[str, str]:
-    """Return digests of the hypotheses, and of the settings that turn them into a certified predictor.
-
-    Hypotheses that were dropped have no part in what is certified.
-    """
+    """Return digests of what is certified: the settings, and the hypotheses but for those that were dropped."""
     dropped, hypotheses = np.isnan(trained.losses), trained.hypotheses
     if dropped.any():
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))

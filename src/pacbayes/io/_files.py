@@ -233,10 +233,7 @@ def _name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.Da
 
 
 def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.DataFrame:
-    """Read LIBSVM text as a dense table with columns ``"1"``, ``"2"``, ... and ``"label"``.
-
-    There are `n_features` features, by default as many as the largest that occurs.
-    """
+    """Read LIBSVM text as a dense table with columns "1", "2", ..., by default all that occur, and "label"."""
     from sklearn.datasets import load_svmlight_file
 
     def is_wrong(line: bytes) -> bool:

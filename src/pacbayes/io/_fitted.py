@@ -259,10 +259,7 @@ def is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _count_classes(owner: Any, least: int) -> Lengths:
-    """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it.
-
-    Hypotheses that predict numbers have none.
-    """
+    """Return the number k of classes, 0 of numbers, if labels are sorted and different, and what follows from it."""
     name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
     check_attributes(owner, {name: "label: k"}, {})
     labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
@@ -276,9 +273,7 @@ def _count_classes(owner: Any, least: int) -> Lengths:
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
 
 
-# ---------------------------------------------------------------------------------------------------
-# The library's own: what kinds and shapes do not tell
-# ---------------------------------------------------------------------------------------------------
+# -- The library's own: what kinds and shapes do not tell --------------------------------------------
 
 
 def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
@@ -468,9 +463,7 @@ def _check_nodes(nodes: Any) -> None:
     require(np.isfinite(nodes.value).all() and not np.isnan(nodes.threshold).any(), "a decision tree is not finite")
 
 
-# ---------------------------------------------------------------------------------------------------
-# The table
-# ---------------------------------------------------------------------------------------------------
+# -- The table ---------------------------------------------------------------------------------------
 
 _SIZES = {"n": "count >0", "sizes": "int >=0 <n: m"}
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
