@@ -19,9 +19,8 @@ from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, Line
 from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
 from pacbayes.pools._rbf_ridge import RBFRidge, RBFRidgePool, RBFRidges
-from pacbayes.pools._rbf_svm import RBFSVMPool
+from pacbayes.pools._rbf_svm import RBFSVM, RBFSVMPool, RBFSVMs
 from pacbayes.pools._score_models import ScoreModel, ScoreModels
-from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool
 from pacbayes.rows import CodeBook

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from pacbayes._settings import SAMPLING, Choice, Constraint
 from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample, VoteBy
-from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
+from pacbayes.pools._trees import fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
 
 
@@ -114,7 +114,7 @@ class EstimatorPool(Pool):
         return f"{type(self.estimator).__name__}.fit takes no sample_weight"
 
     def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator, **how: Any) -> Any:
-        learner = clone_tree(self.estimator) if is_tree(self.estimator) else clone(self.estimator)
+        learner = clone(self.estimator)
         # Drawn before any parameter is: every hypothesis's draws come from its own stream, in one order.
         seed = int(rng.integers(2**31))
         if self.param_distributions:
