@@ -44,16 +44,7 @@ from pacbayes.fitting._votes import FitSettings, FittedVotes, Vote
 from pacbayes.pools import Hypotheses, Pool, as_pool, join_families, keep_device, probe_hypotheses, release
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import RowSummary, TrainingRows
-from pacbayes.sampling import (
-    PROBE,
-    Partition,
-    SamplingPlan,
-    Split,
-    Subsamples,
-    derive_entropy,
-    split_holdouts,
-    stream,
-)
+from pacbayes.sampling import PROBE, Partition, SamplingPlan, Split, Subsamples, derive_entropy, split_holdouts, stream
 from pacbayes.tasks import Task
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
@@ -402,11 +393,7 @@ def weigh(
     tested: bool,
     posterior: Array | None = None,
 ) -> tuple[Certificate, Array]:
-    """Return the certificate of a vote before its test, and the weights that minimise the bound.
-
-    Weights that do not follow from losses are given; without them, those that the search for them begins with are
-    returned.
-    """
+    """Return the certificate of a vote before its test, and the weights: those given, or those that losses lead to."""
     settings, subsamples = fit.settings, trained.subsamples
     objective = fit.find_objective(tested=tested)
     if objective == "stacking" and posterior is None:

@@ -554,13 +554,7 @@ def _unpack(bits: NDArray[np.uint8] | None, n: int) -> NDArray[np.bool_]:
 
 
 def open_source_rows(
-    X: Any,
-    y: Any,
-    pool: Pool,
-    workers: Workers,
-    *,
-    fitted: FittedVotes | None = None,
-    local: bool = False,
+    X: Any, y: Any, pool: Pool, workers: Workers, *, fitted: FittedVotes | None = None, local: bool = False
 ) -> SourceRows | None:
     """Return rows that are read in blocks, None for arrays and data frames in memory.
 

@@ -304,14 +304,13 @@ _MODULES: dict[str, ModuleType] = {"builtins": builtins, "numpy": np}
 
 def can_build(archive: Archive, types: Mapping[str, type]) -> bool:
     """Return whether all objects of a file are of `types`, arrays, or plain values and containers."""
-    return all(
-        loader == "JsonNode" or (name in types if loader == "ObjectNode" else _is_plain(loader, name))
-        for loader, name in archive.kinds
-    )
 
+    def is_known(loader: str, name: str) -> bool:
+        if loader in ("JsonNode", "ObjectNode"):
+            return loader == "JsonNode" or name in types
+        return loader in _MAKERS and name in PLAIN_TYPES[loader].split() and name.partition(".")[0] in _MODULES
 
-def _is_plain(loader: str, name: str) -> bool:
-    return loader in _MAKERS and name in PLAIN_TYPES[loader].split() and name.partition(".")[0] in _MODULES
+    return all(is_known(*kind) for kind in archive.kinds)
 
 
 def build(archive: Archive, types: Mapping[str, type]) -> Any:

@@ -27,16 +27,10 @@ from pacbayes.io.schema import Provenance, Schema, with_text_names
 Format = Literal["csv", "parquet", "libsvm", "xlsx"]
 
 _EXTENSIONS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".libsvm", ".svm", ".svmlight"), "libsvm"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "xlsx"),
 }
 
 # Formats that other programs convert.

@@ -6,13 +6,7 @@ from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, 
 from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._families import (
-    DEFAULT_FAMILIES,
-    DEFAULT_NUMERIC_FAMILIES,
-    FAMILIES,
-    NUMERIC_FAMILIES,
-    make_union,
-)
+from pacbayes.pools._families import DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES, make_union
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
 from pacbayes.pools._kernel_pool import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool

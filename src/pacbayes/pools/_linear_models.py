@@ -216,10 +216,7 @@ def _means(X: Array) -> Array:
 
 
 def spline_basis(X: Array, low: Array, step: Array) -> Array:
-    """Return the values of the cubic B-splines of equidistant knots at numbers, an array of shape (n, d, 7).
-
-    Numbers outside are taken for the nearest knot. Compiled code does the same.
-    """
+    """Return values of the cubic B-splines of equidistant knots at numbers, (n, d, 7), as compiled code does."""
     place = np.clip((X - low) / step, 0.0, _N_KNOTS - 1.0)
     interval = np.minimum(place.astype(np.intp), _N_KNOTS - 2)
     t = place - interval

@@ -59,7 +59,8 @@ class TreePoints:
             or tree.tree_.n_outputs != 1
             or trained.get("n_features_in_") != self.values.shape[1]
             or not _SPECIAL.isdisjoint(trained)
-            or (self.has_nan and not _takes_nan(tree))
+            # Some versions of scikit-learn refuse missing values together with monotonicity constraints.
+            or (self.has_nan and not (get_tags(tree).input_tags.allow_nan and tree.monotonic_cst is None))
         ):
             return None
         known = np.minimum(np.searchsorted(classes, tree.classes_), classes.size - 1)
@@ -67,11 +68,6 @@ class TreePoints:
             return None
         code_of_node = known[tree.tree_.value[:, 0].argmax(axis=1)]
         return np.asarray(code_of_node[tree.tree_.apply(self.values)], dtype=np.intp)
-
-
-def _takes_nan(tree: Any) -> bool:
-    # Some versions of scikit-learn refuse missing values together with monotonicity constraints.
-    return bool(get_tags(tree).input_tags.allow_nan) and tree.monotonic_cst is None
 
 
 class RowBlock:
