@@ -42,10 +42,7 @@ def _find_destination(path: Path) -> _Destination:
 
 
 def is_special(path: Path) -> bool:
-    """Return whether there is something that is neither a regular file nor a folder, such as a device or a pipe.
-
-    What the process has open already, such as ``/dev/stdout``, is special as well, whatever it leads to.
-    """
+    """Return whether a path is a device or a pipe, or what the process has open already, such as ``/dev/stdout``."""
     return _find_destination(path).is_special
 
 
@@ -188,17 +185,12 @@ def _sync(file: BinaryIO) -> None:
         os.fsync(file.fileno())
 
 
-# ---------------------------------------------------------------------------------------------------
-# Locks, which the system releases when a process ends, however it does
-# ---------------------------------------------------------------------------------------------------
+# -- Locks, which the system releases when a process ends, however it does ---------------------------
 
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder if there is none, and keep others out of it while the block runs; then remove it if it is empty.
-
-    Raises BlockingIOError if another process has locked it.
-    """
+    """Create a folder, and keep others out until it is removed if empty; raise BlockingIOError if it is locked."""
     lock = folder / LOCK_NAME
     with _open_locked(lock):
         try:

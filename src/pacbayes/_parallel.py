@@ -83,10 +83,7 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 def run_tasks(
     function: Callable[..., Any], tasks: list[tuple[Any, ...]], *, n_jobs: int | None, threads: bool
 ) -> Iterator[Any]:
-    """Call a function with the arguments of each task, and yield the results in the order of the tasks.
-
-    `threads` says that the function releases the interpreter's lock, so that threads are enough.
-    """
+    """Call a function with each task, and yield results in order; `threads` are enough if it releases the lock."""
     workers, shared_memory = _thread_workers(n_jobs)
     if threads and workers > 1 and shared_memory:
         # Plain threads: joblib waits for its own in steps of 10 ms, which is a tenth of a fit.

@@ -66,13 +66,27 @@ def prefix_errors(kind: type[Exception], prefix: str) -> Iterator[None]:
 
 
 def count_missing(X: Any) -> int:
-    """Return the number of missing values (NaN, None, a data frame's own) in an array, sparse matrix or data frame."""
-    if hasattr(X, "isna"):  # pandas
-        return int(np.count_nonzero(X.isna().to_numpy()))
-    values = np.asarray(X.data if hasattr(X, "tocsr") else X)
-    if values.dtype.kind == "O":
-        return sum(entry is None or (isinstance(entry, float) and entry != entry) for entry in values.flat)
-    return int(np.count_nonzero(np.isnan(values))) if values.dtype.kind == "f" else 0
+    """Return the number of missing values in an array, sparse matrix or data frame."""
+    return int(np.count_nonzero(find_missing(X)))
+
+
+def find_missing(values: Any) -> NDArray[np.bool_]:
+    """Return where an array, sparse matrix or data frame holds None, NaN, NaT, pandas' own gaps, or masked entries."""
+    if np.ma.is_masked(values):
+        return np.ma.getmaskarray(values)
+    if hasattr(values, "isna"):  # pandas
+        return np.asarray(values.isna())
+    given = np.asarray(values.data if hasattr(values, "tocsr") else values)
+    if given.dtype.kind == "O":
+        return np.array([_is_missing(entry) for entry in given.flat], dtype=bool).reshape(given.shape)
+    return np.asarray(given != given)
+
+
+def _is_missing(entry: Any) -> bool:
+    try:
+        return entry is None or bool(entry != entry)
+    except TypeError:  # pandas' missing value says neither yes nor no
+        return True
 
 
 def float_or_array(value: Any) -> Any:

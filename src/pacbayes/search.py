@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def _of_the_best(method: Callable[..., Any]) -> Any:
     return ask
 
 
+@dataclass(eq=False, repr=False)
 class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
     """Fit a classifier or regressor with every setting of a grid, and keep the one with the smallest bound.
 
@@ -84,16 +86,10 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
     (3, 6)
     """
 
-    def __init__(
-        self,
-        classifier: CertifiedEstimator,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
-        *,
-        n_candidates: int | None = None,
-    ) -> None:
-        self.classifier = classifier
-        self.param_grid = param_grid
-        self.n_candidates = n_candidates
+    classifier: CertifiedEstimator
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+    _: KW_ONLY
+    n_candidates: int | None = None
 
     def fit(
         self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None, **fit_params: Any

@@ -51,7 +51,7 @@ import pacbayes
 from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.cli import app
 from pacbayes.exceptions import ModelFileError, TableError
-from pacbayes.io import _archive, _building, dumps_model, load_model, models, read_losses, read_table, save_model
+from pacbayes.io import _archive, dumps_model, load_model, models, read_losses, read_table, save_model
 from pacbayes.io._limits import Budget
 from pacbayes.pools import ForestPool, RBFRidgePool, RBFSVMPool
 
@@ -261,7 +261,7 @@ def test_containers_that_the_caller_trusts(saved, loader):
     load_model(saved, trusted=trusted)
     archive = _archive.examine(saved.read_bytes(), models._types_of, trusted, Budget(2**31, ModelFileError))
     own = {_archive.type_name(kind): kind for kind in models._types_of("pacbayes")}
-    assert not _building.can_build(archive, own)
+    assert not _archive.can_build(archive, own)
 
 
 def test_an_attribute_in_the_place_of_a_method(saved):
@@ -1004,7 +1004,7 @@ def test_damaged_files_are_built_as_skops_builds_them(tmp_path, n):
         budget = Budget(2**31, ModelFileError)
         try:
             archive = _archive.examine((tmp_path / "damaged").read_bytes(), models._types_of, (), budget)
-            made = _building.build(archive, own) if _building.can_build(archive, own) else None
+            made = _archive.build(archive, own) if _archive.can_build(archive, own) else None
         except Exception:
             made = None  # skops may admit more
         if made is not None:

@@ -25,7 +25,7 @@ from sweeps import sweep
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor, io
 from pacbayes.exceptions import CertificateError, HypothesisError, ModelFileError
-from pacbayes.io import _archive, _building, _fitted, _sklearn_rules, models
+from pacbayes.io import _archive, _fitted, _sklearn_rules, models
 from pacbayes.io._limits import Budget
 from pacbayes.pools import BoostingPool, Constant, EstimatorPool, ForestPool, LinearPool, RBFRidgePool, RBFSVMPool
 from pacbayes.sampling import Partition
@@ -276,9 +276,9 @@ def test_own_objects_are_what_skops_would_make():
         archive = _archive.examine(content, models._types_of, (), Budget(2**31, ModelFileError))
         own = {_archive.type_name(kind): kind for kind in _fitted.RULES}
         # Support vectors of sparse rows, and scikit-learn's estimators, are left to skops.
-        assert _building.can_build(archive, own) == (name not in ("a prior", "sparse rows"))
-        if _building.can_build(archive, own):
-            made = _building.build(archive, own)
+        assert _archive.can_build(archive, own) == (name not in ("a prior", "sparse rows"))
+        if _archive.can_build(archive, own):
+            made = _archive.build(archive, own)
             assert_same(made, skops.io.loads(archive.pack(), trusted=archive.names))
             assert made["fitted"].votes[0].task is made["fitted"].votes[-1].task  # one object for each identity
 

@@ -21,7 +21,7 @@ from pacbayes.exceptions import DeviceError
 from pacbayes.fitting import _racing as racing_rule
 from pacbayes.fitting import _training as training
 from pacbayes.io import load_model, save_model
-from pacbayes.pools import RBFSVMPool, Sample, _cuda, _device, _engine, _svm_models
+from pacbayes.pools import RBFSVMPool, Sample, _cuda, _device, _engine, _rbf_svm
 
 ARRAYS = ("n_classes", "classes", "counts", "support", "coefficients", "intercepts", "gamma")
 NO_DEVICE = _device.explain_absence()
@@ -242,7 +242,7 @@ def test_votes_are_trained_ahead_and_certified_in_a_thread_on_the_device_of_the_
         emulated.cuda.Device(0).use()
     assert {device for _, device, _ in emulated.launches} == {1}
     assert len({thread for _, _, thread in emulated.launches}) > 1
-    assert not any(vote.hypotheses in _svm_models._ON_DEVICE for vote in model.votes_)
+    assert not any(vote.hypotheses in _rbf_svm._ON_DEVICE for vote in model.votes_)
     # Those of the second and third vote begin before the first and second one are validated.
     names = [name for name, _, thread in emulated.launches if thread == threading.get_ident()]
     steps = [name for name in names if name in ("train", "filter_rows")]

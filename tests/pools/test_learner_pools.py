@@ -17,7 +17,7 @@ from pacbayes import PACBayesClassifier
 from pacbayes._fingerprint import digest
 from pacbayes._losses import ZERO_ONE
 from pacbayes.exceptions import HypothesisError
-from pacbayes.fitting._hypotheses import from_arrays, to_arrays
+from pacbayes.fitting._checkpoint import from_arrays, to_arrays
 from pacbayes.pools import BoostingPool, ForestPool, LinearPool, Sample, _learners, make_union
 from pacbayes.rows import CodeBook
 from pacbayes.sampling import LEARNER, GivenSubsamples, RandomSubsamples, stream

@@ -18,7 +18,7 @@ from sklearn_trees import from_boosting
 from pacbayes._fingerprint import digest
 from pacbayes._losses import Loss
 from pacbayes.exceptions import HypothesisError
-from pacbayes.fitting._hypotheses import from_arrays, to_arrays
+from pacbayes.fitting._checkpoint import from_arrays, to_arrays
 from pacbayes.pools import (
     BoostingPool,
     EstimatorPool,

@@ -29,7 +29,7 @@ from pacbayes.pools import (
     _rbf_svm,
     jaakkola_gamma,
 )
-from pacbayes.pools._kernel_width import feature_scale
+from pacbayes.pools._rbf_svm import feature_scale
 from pacbayes.sampling import GivenSubsamples, RandomSubsamples
 
 X, Y = make_moons(200, noise=0.2, random_state=0)

@@ -115,10 +115,7 @@ def usage_error(message: object) -> typer.Exit:
 
 @contextmanager
 def _user_errors(extra: str) -> Iterator[None]:
-    """Report what the library and the system say about arguments and files, without a traceback.
-
-    The library raises its own exceptions and ValueError for what a caller can put right.
-    """
+    """Report what the library, by its own errors and ValueError, and the system say, without a traceback."""
     try:
         yield
     except BrokenPipeError:

@@ -4,15 +4,12 @@
 show the parts of the other.
 """
 
-from pacbayes.fitting._evaluation import evaluate_on_rows, predict_rows
+from pacbayes.fitting._evaluation import evaluate_on_rows, importance_score, predict_rows
 from pacbayes.fitting._fit import fit_votes
 from pacbayes.fitting._groups import Groups
-from pacbayes.fitting._importance import importance_score
-from pacbayes.fitting._opening import open_source_rows
-from pacbayes.fitting._rows import MemoryRows, SampleRows
-from pacbayes.fitting._settings import FitSettings
+from pacbayes.fitting._rows import MemoryRows, SampleRows, open_source_rows
 from pacbayes.fitting._verification import verify_certificate
-from pacbayes.fitting._votes import FittedVotes, Vote
+from pacbayes.fitting._votes import FitSettings, FittedVotes, Vote
 from pacbayes.fitting._weighting import Weighting
 from pacbayes.fitting._workers import Workers
 

@@ -34,10 +34,7 @@ _LARGE_GRAPH = "10GB"
 
 
 def find_client(*, needed_for: str | None = None) -> Any:
-    """Return the active Dask client, or None.
-
-    Raises ClusterError if there is none and something, `needed_for`, cannot do without.
-    """
+    """Return the active Dask client, or None; raise ClusterError if something, `needed_for`, cannot do without."""
     client = None
     if "distributed" in sys.modules:
         with suppress(ValueError):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pacbayes._losses import Loss
+from pacbayes._losses import ZERO_ONE, Loss
 from pacbayes._parallel import count_threads
+from pacbayes._settings import is_whole
 from pacbayes._validation import Array
 from pacbayes.certificate import (
     MAJORITY,
@@ -26,10 +27,10 @@ from pacbayes.certificate import (
     with_shares,
     with_test,
 )
+from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._groups import Groups
-from pacbayes.fitting._hypotheses import Arrays
 from pacbayes.fitting._rows import Block, SampleRows
-from pacbayes.fitting._votes import Vote
+from pacbayes.fitting._votes import FittedVotes, Vote
 from pacbayes.fitting._work import (
     answer_rows_out_of_bag,
     join_results,
@@ -136,10 +137,7 @@ def _ask_out_of_bag(
 
 
 def stack_vote(vote: Vote, rest: SampleRows, k: int | None = None) -> Array:
-    """Return weights by which a vote errs little on some rows, starting from those that it has.
-
-    On each row, only those hypotheses count that were not trained on it.
-    """
+    """Return weights by which a vote errs little on rows outside of subsamples, starting from those that it has."""
     heaviest = np.argsort(-vote.posterior, kind="stable")[:_MOST_STACKED]
     chosen = np.sort(heaviest[vote.posterior[heaviest] >= _LEAST_STACKED * vote.posterior.max()])
     most = min(_MOST_OUT_OF_BAG, max(1, _MOST_STACKED_ANSWERS // (chosen.size * vote.task.width)))
@@ -230,10 +228,7 @@ def evaluate_on_rows(
     *,
     shares: bool = False,
 ) -> TestResult | NumberResult:
-    """Test what a vote predicts for rows; with `shares`, also at thresholds on the shares of a majority vote.
-
-    `name` is what to call the results in the checkpoint of the fit; empty if they belong to no fit.
-    """
+    """Test what a vote predicts for rows, under a `name` in a checkpoint; with `shares`, at thresholds as well."""
     if vote.task.numeric:
         return _measure_numbers(vote, rows, loss, name)
     hypotheses, weights, tasks = _with_draws(vote, rows, _prediction_blocks(rows, batch_rows), rng)
@@ -249,11 +244,7 @@ def evaluate_on_rows(
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:
-    """Add the confusion matrix of validation rows; none for the randomised classifier.
-
-    For the best hypothesis, of all its validation rows. For a vote, of some rows that are drawn without looking at
-    them: on each, those hypotheses vote that were not trained on it.
-    """
+    """Add the confusion matrix of validation rows: all of one hypothesis, some of a vote, none if drawn."""
     if certificate.voting == "gibbs" or vote.task.numeric or vote.task.width > MOST_CLASSES:
         return certificate
     most = len(rest) if certificate.voting == "best" else _MOST_OUT_OF_BAG
@@ -264,10 +255,7 @@ def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows,
 def predict_rows(
     vote: Vote, rows: SampleRows, rng: np.random.Generator, *, aggregated: bool = False
 ) -> Iterator[Arrays]:
-    """Yield what a vote predicts, block by block, in order, or its aggregated answers.
-
-    Only the randomised classifier draws from `rng`.
-    """
+    """Yield what a vote predicts, block by block, in order, or its aggregated answers; Gibbs votes draw from `rng`."""
     blocks, window = _prediction_blocks(rows), _WINDOW
     if aggregated:
         most_rows = max(1, *(len(block.place) for block in blocks))
@@ -324,3 +312,40 @@ def _run(
         workers = Workers(workers.n_jobs if threads else 1)
     stored: dict[str, Any] = {"stored_as": stored_as, "about": lambda: [common[1].fingerprint(), *about]}
     return workers.run(function, common, tasks, description, threads=threads, **stored)
+
+
+def importance_score(
+    fitted: FittedVotes, rows: SampleRows, open_rows: Callable[[Any], SampleRows], max_rows: int, seed: int
+) -> tuple[NDArray[np.intp], Callable[..., float]]:
+    """Return numbers of rows that test a vote fairly, and a score of their features as scikit-learn calls it.
+
+    The score is minus the mean loss. Of the training sample, these are held-out rows or, if there are none, all rows,
+    on each of which those hypotheses vote that were not trained on it.
+    """
+    if not (is_whole(max_rows) and max_rows >= 1):
+        raise ValueError(f"max_rows must be a whole number, at least 1, got {max_rows!r}")
+    vote, known = fitted.best, fitted.training_rows
+    loss = ZERO_ONE if fitted.loss.on_probabilities else fitted.loss
+    summary, rows = rows.summarize(known.shift)
+    is_sample = summary.exact_digest == fitted.row_digest
+    if not is_sample:
+        known.check_unseen(summary)
+    candidates = vote.split.held_out if is_sample and vote.split.held_out is not None else np.arange(len(rows))
+    order = np.random.default_rng(seed).permutation(candidates.size)[:max_rows]
+    chosen = np.sort(candidates[order])
+    target = rows.sample.codes[chosen]
+    out_of_bag = is_sample and vote.split.held_out is None
+    if out_of_bag and vote.subsamples.n != len(rows):
+        raise ValueError("X must be new points where points are reserved for kernel widths")
+
+    def score(_: Any, X: Any, __: Any) -> float:
+        permuted = open_rows(X)
+        if out_of_bag:
+            parts = (vote.hypotheses, vote.posterior, vote.subsamples, permuted.sample.X, chosen)
+            predicted, uncertain, voted = vote.task.predict_out_of_bag(*parts)
+            total = loss.total_with_uncertain(target[voted], predicted[voted], uncertain[voted])
+            return -total / max(1, int(voted.sum()))
+        rng = stream(vote.split.entropy, 0, TEST)  # the same draws for every feature, where hypotheses are drawn
+        return -evaluate_on_rows(vote, permuted.with_target(vote.task, target), loss, rng).total / chosen.size
+
+    return chosen, score

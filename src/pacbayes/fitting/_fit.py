@@ -39,22 +39,12 @@ from pacbayes.fitting._evaluation import TestResult, evaluate_shares, evaluate_v
 from pacbayes.fitting._groups import Groups
 from pacbayes.fitting._racing import DropRule
 from pacbayes.fitting._rows import SampleRows
-from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained, Trainer, concatenate
-from pacbayes.fitting._votes import FittedVotes, Vote
+from pacbayes.fitting._votes import FitSettings, FittedVotes, Vote
 from pacbayes.pools import Hypotheses, Pool, as_pool, join_families, keep_device, probe_hypotheses, release
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import RowSummary, TrainingRows
-from pacbayes.sampling import (
-    PROBE,
-    Partition,
-    SamplingPlan,
-    Split,
-    Subsamples,
-    derive_entropy,
-    split_holdouts,
-    stream,
-)
+from pacbayes.sampling import PROBE, Partition, SamplingPlan, Split, Subsamples, derive_entropy, split_holdouts, stream
 from pacbayes.tasks import Task
 
 # Rows that hypotheses predict at once when they are probed, as they do when they are tested.
@@ -200,10 +190,7 @@ def _make_votes(
     summary: RowSummary | None,
     continued: FittedVotes | None,
 ) -> tuple[list[Vote], list[TestResult | None], TrainingRows, str]:
-    """Train one vote after another, and certify each while the next one is trained.
-
-    Returns what each did on its held-out rows as well, what recognises rows, and a digest of all of them.
-    """
+    """Train votes, each certified while the next is trained; return them, their tests, and what recognises the rows."""
     begun = _begin_training(fit, plans)
     first = next(begun)
     with _background(fit, rows, first[0]) as call:
@@ -406,11 +393,7 @@ def weigh(
     tested: bool,
     posterior: Array | None = None,
 ) -> tuple[Certificate, Array]:
-    """Return the certificate of a vote before its test, and the weights that minimise the bound.
-
-    Weights that do not follow from losses are given; without them, those that the search for them begins with are
-    returned.
-    """
+    """Return the certificate of a vote before its test, and the weights: those given, or those that losses lead to."""
     settings, subsamples = fit.settings, trained.subsamples
     objective = fit.find_objective(tested=tested)
     if objective == "stacking" and posterior is None:
@@ -454,10 +437,7 @@ def describe_families(hypotheses: Hypotheses, subsamples: Subsamples, rho: Array
 
 
 def digest_vote(fit: FitContext, trained: Trained) -> dict[str, str]:
-    """Return digests of the hypotheses, and of the settings that turn them into a certified predictor.
-
-    Hypotheses that were dropped have no part in what is certified.
-    """
+    """Return digests of what is certified: the settings, and the hypotheses but for those that were dropped."""
     dropped, hypotheses = np.isnan(trained.losses), trained.hypotheses
     if dropped.any():
         hypotheses = hypotheses.take(np.flatnonzero(~dropped))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from pacbayes._validation import find_missing
 from pacbayes.certificate import MOST_GROUPS, GroupCounts, label_names
 from pacbayes.rows import sort_labels
 
@@ -46,7 +47,7 @@ class Groups:
         given = np.asarray(groups)
         if given.shape != (n,):
             raise ValueError(f"{_EXPECTED.format(n=n)}, got shape {given.shape}")
-        missing = _find_missing(groups, given)
+        missing = find_missing(groups)
         if missing.any():
             raise ValueError(
                 f"groups must hold a label for every row, got none for {np.count_nonzero(missing)} of {n} rows, first "
@@ -91,24 +92,6 @@ def _read_mask(key: Any, mask: Any, n: int) -> NDArray[np.bool_]:
         got = "masked ones" if np.ma.is_masked(mask) else f"{given.dtype} of shape {given.shape}"
         raise ValueError(f"groups[{key!r}] must be True or False for each of the {n} rows, got {got}")
     return given
-
-
-def _find_missing(groups: Any, given: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a label is missing: None, NaN, NaT, pandas' own, or masked."""
-    if np.ma.is_masked(groups):
-        return np.ma.getmaskarray(groups)
-    if hasattr(groups, "isna"):
-        return np.asarray(groups.isna())
-    if given.dtype.kind == "O":
-        return np.array([_is_missing(label) for label in given.tolist()])
-    return np.asarray(given != given)
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas' missing value says neither yes nor no
-        return True
 
 
 def _name_groups(labels: NDArray[Any]) -> tuple[str, ...]:

@@ -9,20 +9,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from pacbayes._compat import take_rows
+from pacbayes._formatting import format_names
 from pacbayes._parallel import chunks, rows_per_block
 from pacbayes.exceptions import SourceError
-from pacbayes.fitting._cluster import connected
-from pacbayes.fitting._hypotheses import Arrays
+from pacbayes.fitting._checkpoint import Arrays
+from pacbayes.fitting._cluster import SentArray, connected, find_client
 from pacbayes.fitting._workers import Workers
 from pacbayes.pools import Hypotheses, Pool, Sample
 from pacbayes.rows import (
+    ArraySource,
     CodeBook,
     ColumnRanges,
     Labels,
@@ -31,11 +33,16 @@ from pacbayes.rows import (
     Sums,
     TrainingRows,
     add_sums,
+    find_source,
+    is_dask,
     shift_for,
     sum_rows,
 )
 from pacbayes.sampling import ChosenSubsamples, Subsamples, validation_order
 from pacbayes.tasks import Task
+
+if TYPE_CHECKING:
+    from pacbayes.fitting._votes import FittedVotes
 
 # Rows that are in memory for the first rounds of validation take at most so many bytes, for each vote.
 _EARLY_BYTES = 1 << 25
@@ -138,10 +145,7 @@ class SampleRows(ABC):
         """Return these rows with an order of validation."""
 
     def load(self, plans: Iterable[Any]) -> tuple[Iterable[Any], SampleRows, RowSummary | None]:
-        """Have at hand what votes need, given plans of them with their `rest` of these rows and their `subsamples`.
-
-        Returns the plans, all rows, and their summary, if they had to be read for this.
-        """
+        """Return plans whose `rest` has what they need at hand, all rows, and their summary if they had to be read."""
         return plans, self, None
 
     @abstractmethod
@@ -414,10 +418,7 @@ class SourceRows(SampleRows):
     def scan(
         self, needed: list[tuple[SourceRows, NDArray[Any]]], shift: int | None = None
     ) -> tuple[RowSummary, list[SourceRows]]:
-        """Read all rows once: validate and hash them, and gather those that are needed.
-
-        Returns their summary; those of `needed` with these rows in memory, and after them all rows of the source.
-        """
+        """Read all rows once; return their summary, those of `needed` with these rows in memory, and then all."""
         source = self.sample.source
         shift = shift_for(source.n_rows) if shift is None else shift
         everything = self.with_sample(SourceSample.of(source))
@@ -530,10 +531,7 @@ class SourceBlock(Block):
 
 
 def scan_block(common: Iterable[Any], block: SourceBlock, wanted: list[NDArray[np.int64]], chunk: Any = None) -> Arrays:
-    """Read a block: hash all rows of its range, and return those at positions that are wanted, rising, for each vote.
-
-    `common` holds how many hashes to keep (`rows.shift_for`).
-    """
+    """Hash all rows of a block, by `common` as many as `shift_for` says, and return those at positions wanted."""
     (shift,) = common
     parts: list[RowSummary] = []
     taken: list[list[NDArray[Any]]] = [[] for _ in wanted]
@@ -553,3 +551,40 @@ def _pack(mask: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
 
 def _unpack(bits: NDArray[np.uint8] | None, n: int) -> NDArray[np.bool_]:
     return np.ones(n, dtype=bool) if bits is None else np.unpackbits(bits, count=n).view(bool)
+
+
+def open_source_rows(
+    X: Any, y: Any, pool: Pool, workers: Workers, *, fitted: FittedVotes | None = None, local: bool = False
+) -> SourceRows | None:
+    """Return rows that are read in blocks, None for arrays and data frames in memory.
+
+    They have the columns of a fit, if one is given. The active Dask client does the work, if there is one, unless they
+    are `local`.
+    """
+    known = None if fitted is None else fitted.feature_names
+    if isinstance(X, Source) and y is not None:
+        raise ValueError("y must be left out where X is a source, which has its labels")
+    client = find_client(needed_for="a dask collection") if is_dask(X) else None
+    with connected(client):
+        source = find_source(X, y, columns=None if known is None else list(known))
+    if source is None:
+        return None
+    if pool.needs_all_rows:
+        raise ValueError(
+            f"{type(pool).__name__} must not look at all rows at once where they are read in blocks: gamma_source must "
+            "be 'subsample' or 'reserved'"
+        )
+    client = None if local else client or find_client()
+    if client is not None and type(source) is ArraySource:
+        source = SentArray(source, client)
+    if fitted is None:
+        with connected(client):
+            code_book = pool.make_code_book(source)
+    else:
+        code_book = fitted.code_book
+        if source.n_columns != fitted.n_features:
+            raise ValueError(f"X must have {fitted.n_features} features, as in training, got {source.n_columns}")
+        if known is not None and source.columns is not None and tuple(known) != source.columns:
+            raise ValueError(f"X must have the columns of training, in their order: {format_names(known)}")
+    sample = SourceSample.of(source.encoded(code_book))
+    return SourceRows(sample, pool, replace(workers, client=client), source.columns)

@@ -16,7 +16,7 @@ from pacbayes._parallel import chunks, count_workers
 from pacbayes._validation import Array
 from pacbayes.certificate import name_family
 from pacbayes.exceptions import HypothesisError
-from pacbayes.fitting._hypotheses import from_arrays
+from pacbayes.fitting._checkpoint import from_arrays
 from pacbayes.fitting._racing import DropRule, round_ends
 from pacbayes.fitting._rows import MemoryBlock, SampleRows
 from pacbayes.fitting._work import sum_losses, train_part

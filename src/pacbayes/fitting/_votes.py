@@ -12,12 +12,36 @@ from numpy.typing import NDArray
 from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.certificate import Certificate
-from pacbayes.fitting._settings import FitSettings
 from pacbayes.fitting._training import Trained
 from pacbayes.pools import Hypotheses, Pool, as_pool
 from pacbayes.rows import CodeBook, ColumnRanges, TrainingRows
 from pacbayes.sampling import Split, Subsamples
 from pacbayes.tasks import Task
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """What a fit is asked to do: parameters of `PACBayesClassifier` by their names.
+
+    `n_candidates` classifiers with different settings, decided on beforehand, share `delta`.
+    """
+
+    estimator: Any = None
+    n_hypotheses: Any = "auto"
+    subsample_size: Any = "auto"
+    subsamples: Any = None
+    delta: float = 0.05
+    objective: Any = "auto"
+    voting: Any = "majority"
+    holdout: Any = "auto"
+    prior: Any = None
+    loss: Any = "zero_one"
+    racing: Any = True
+    checkpoint: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    n_candidates: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes.certificate import tabulate_probabilities, tabulate_thresholds
-from pacbayes.fitting._hypotheses import Arrays
+from pacbayes.fitting._checkpoint import Arrays
 from pacbayes.fitting._rows import Block
 from pacbayes.pools import Hypotheses, Sample
 from pacbayes.tasks import find_outside, tally_out_of_bag
@@ -24,10 +24,7 @@ def train_part(common: Iterable[Any], sample: Sample, chosen: NDArray[np.intp]) 
 
 
 def sum_losses(common: Iterable[Any], block: Block, *own: Any, chunk: Any = None) -> Arrays:
-    """Return the total validation losses on a block, of hypotheses that all tasks share, or of the task's own.
-
-    Hypotheses come with their training sets.
-    """
+    """Return total validation losses of hypotheses, with training sets, that tasks share, or of the task's own."""
     loss, *shared = common
     hypotheses, subsamples = own or shared
     totals = np.zeros(len(hypotheses))

@@ -8,11 +8,14 @@ trusted may be named. What is then loaded is what was examined.
 
 from __future__ import annotations
 
+import builtins
 import io
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -126,10 +129,7 @@ def examine(
 
 
 def _unpack(data: bytes, budget: Budget) -> dict[str, bytes]:
-    """Return the members of a zip archive, those with the same content as one object.
-
-    What counts is their size, not what the archive says about it.
-    """
+    """Return the members of a zip archive, those with the same content as one object."""
     # The index is read as a whole: before that, its entries are counted, and their names take what the file takes.
     budget.admit(_PER_MEMBER * data.count(_ENTRY))
     budget.check(_COPIES * len(data))
@@ -173,25 +173,21 @@ def read_array_header(content: bytes) -> Header:
     return shape, dtype
 
 
+@dataclass
 class _Audit:
-    """A walk over the nodes of a schema: `kinds` are those of its nodes, `refused` the types that are not trusted."""
+    """A walk over the nodes of a schema."""
 
-    def __init__(
-        self,
-        members: dict[str, bytes],
-        types_of: Callable[[str], Collection[type]],
-        trusted: Collection[str],
-        budget: Budget,
-    ) -> None:
-        self.kinds: set[tuple[str, str]] = set()
-        self.refused: set[str] = set()
-        self._members = members
-        self._types_of = types_of
+    _members: dict[str, bytes]
+    _types_of: Callable[[str], Collection[type]]
+    _trusted: Collection[str]
+    _budget: Budget
+    kinds: set[tuple[str, str]] = field(default_factory=set)  # of its nodes
+    refused: set[str] = field(default_factory=set)  # types that are not trusted
+    _known: dict[Any, Node] = field(default_factory=dict)
+    _headers: dict[str, Header] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._allowed = cache(self._list_types)
-        self._trusted = trusted
-        self._budget = budget
-        self._known: dict[Any, Node] = {}
-        self._headers: dict[str, Header] = {}
 
     def walk(self, schema: Any) -> None:
         """Check every node. A node may be nested in any way that JSON has; each has a loader."""
@@ -296,3 +292,81 @@ def _items(node: Node) -> list[Node]:
     is_tuple = node["__loader__"] == "TupleNode" and isinstance(node["content"], list)
     require(is_tuple, f"a tuple was expected, not {format_names([node['__loader__']])}")
     return node["content"]  # type: ignore[no-any-return]
+
+
+# -- building -----------------------------------------------------------------------------------------
+# skops would make the same objects of the same nodes. But it imports a large part of scikit-learn, which takes longer
+# than all else that a short prediction does, so that it is left to files that hold something else.
+
+# Where the types are whose names begin so.
+_MODULES: dict[str, ModuleType] = {"builtins": builtins, "numpy": np}
+
+
+def can_build(archive: Archive, types: Mapping[str, type]) -> bool:
+    """Return whether all objects of a file are of `types`, arrays, or plain values and containers."""
+
+    def is_known(loader: str, name: str) -> bool:
+        if loader in ("JsonNode", "ObjectNode"):
+            return loader == "JsonNode" or name in types
+        return loader in _MAKERS and name in PLAIN_TYPES[loader].split() and name.partition(".")[0] in _MODULES
+
+    return all(is_known(*kind) for kind in archive.kinds)
+
+
+def build(archive: Archive, types: Mapping[str, type]) -> Any:
+    """Return the object that a file holds, for which `can_build` is true."""
+    return _Builder(archive.members, types).make(archive.schema)
+
+
+@dataclass
+class _Builder:
+    """What makes objects of nodes: one for each identity."""
+
+    members: Mapping[str, bytes]
+    types: Mapping[str, type]
+    _made: dict[Any, Any] = field(default_factory=dict)
+
+    def make(self, node: Node) -> Any:
+        identity = node.get("__id__")
+        if identity is None:
+            return _MAKERS[node["__loader__"]](self, node)
+        if identity not in self._made:
+            self._made[identity] = _MAKERS[node["__loader__"]](self, node)
+        return self._made[identity]
+
+
+def _make_dict(builder: _Builder, node: Node) -> dict[Any, Any]:
+    entries = zip(builder.make(node["key_types"]), node["content"].items(), strict=False)
+    return {kind(key): builder.make(value) for kind, (key, value) in entries}
+
+
+def _make_array(builder: _Builder, node: Node) -> Any:
+    if node["type"] == "json":
+        objects = np.empty(len(node["content"]), dtype=object)
+        for i, part in enumerate(node["content"]):
+            objects[i] = builder.make(part)
+        return objects
+    array = np.load(io.BytesIO(builder.members[node["file"]]), allow_pickle=False)
+    return array if node["__class__"] == "ndarray" else getattr(np, node["__class__"])(array)
+
+
+def _make_object(builder: _Builder, node: Node) -> Any:
+    kind: Any = builder.types[f"{node['__module__']}.{node['__class__']}"]
+    made = kind.__new__(kind)
+    state = None if node.get("content") is None else builder.make(node["content"])
+    if state is not None and hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+    elif state is not None:
+        made.__dict__.update(state)
+    return made
+
+
+_MAKERS: dict[str, Callable[[_Builder, Node], Any]] = {
+    "DictNode": _make_dict,
+    "JsonNode": lambda _, node: json.loads(node["content"]),
+    "ListNode": lambda builder, node: [builder.make(part) for part in node["content"]],
+    "NdArrayNode": _make_array,
+    "ObjectNode": _make_object,
+    "TupleNode": lambda builder, node: tuple(builder.make(part) for part in node["content"]),
+    "TypeNode": lambda _, node: getattr(_MODULES[node["__module__"]], node["__class__"]),
+}

@@ -85,10 +85,7 @@ def _native(file: Any) -> Any:
 
 
 def guess_separator(file: BinaryIO, default: str) -> str:
-    """Return the character that splits the first rows of a CSV file into the same number of cells, two or more.
-
-    `default` is taken where it fits as well as others, and where none fits.
-    """
+    """Return the character that splits the first rows into as many cells, two or more; `default` if none is better."""
     file.seek(0)
     sample = file.read(_SAMPLE_SIZE)
     if len(sample) == _SAMPLE_SIZE:

@@ -27,16 +27,10 @@ from pacbayes.io.schema import Provenance, Schema, with_text_names
 Format = Literal["csv", "parquet", "libsvm", "xlsx"]
 
 _EXTENSIONS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".libsvm", ".svm", ".svmlight"), "libsvm"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "xlsx"),
 }
 
 # Formats that other programs convert.
@@ -233,10 +227,7 @@ def _name_columns(cells: Any, names: list[str], missing: Sequence[str]) -> pd.Da
 
 
 def _read_libsvm(file: BinaryIO, n_features: int | None, budget: Budget) -> pd.DataFrame:
-    """Read LIBSVM text as a dense table with columns ``"1"``, ``"2"``, ... and ``"label"``.
-
-    There are `n_features` features, by default as many as the largest that occurs.
-    """
+    """Read LIBSVM text as a dense table with columns "1", "2", ..., by default all that occur, and "label"."""
     from sklearn.datasets import load_svmlight_file
 
     def is_wrong(line: bytes) -> bool:

@@ -150,9 +150,10 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
     attributes = vars(part)
     if kind is pools.HypothesisList:
         attributes.setdefault("vote_by", "labels")  # as all did before they could vote otherwise
-    parameters = default_parameters(kind) if hasattr(part, "get_params") else {}
+    is_estimator = hasattr(part, "get_params")  # which learns more attributes than its parameters
+    parameters = default_parameters(kind) if is_estimator else {}
     is_known = _find_rule(kind) is not None and type_name(kind) not in trusted
-    known = {field.name for field in fields(part)} if is_dataclass(part) else None
+    known = {field.name for field in fields(part)} if is_dataclass(part) and not is_estimator else None
     for name in list(attributes):
         defined = _defined(kind, name, None)
         if isinstance(defined, cached_property):
@@ -161,7 +162,7 @@ def _clean_attributes(part: Any, trusted: Collection[str]) -> None:
             # It would take the place of a method, or of a constant.
             may_have = defined is None if known is None else name in known
             require(may_have, f"a {kind.__name__} cannot have an attribute {name!r} of its own")
-    if hasattr(part, "get_params"):
+    if is_estimator:
         # A newer version of its package may have added a parameter. And a file must not start threads, connect to a
         # cluster, or write to a folder.
         machine = {name: None for name in machine_parameters(kind) if name in {**parameters, **attributes}}
@@ -258,10 +259,7 @@ def is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _count_classes(owner: Any, least: int) -> Lengths:
-    """Return the number k of classes, if the labels are sorted and different, and numbers that follow from it.
-
-    Hypotheses that predict numbers have none.
-    """
+    """Return the number k of classes, 0 of numbers, if labels are sorted and different, and what follows from it."""
     name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
     check_attributes(owner, {name: "label: k"}, {})
     labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"
@@ -275,9 +273,7 @@ def _count_classes(owner: Any, least: int) -> Lengths:
     return {"k": k, "k-1": k - 1, "pairs": k * (k - 1) // 2, "outputs": 1 if k == 2 else k}
 
 
-# ---------------------------------------------------------------------------------------------------
-# The library's own: what kinds and shapes do not tell
-# ---------------------------------------------------------------------------------------------------
+# -- The library's own: what kinds and shapes do not tell --------------------------------------------
 
 
 def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
@@ -467,9 +463,7 @@ def _check_nodes(nodes: Any) -> None:
     require(np.isfinite(nodes.value).all() and not np.isnan(nodes.threshold).any(), "a decision tree is not finite")
 
 
-# ---------------------------------------------------------------------------------------------------
-# The table
-# ---------------------------------------------------------------------------------------------------
+# -- The table ---------------------------------------------------------------------------------------
 
 _SIZES = {"n": "count >0", "sizes": "int >=0 <n: m"}
 _PLAIN = Rule()  # it holds other objects or settings only, and reads no array by its position
@@ -559,43 +553,9 @@ RULES: dict[type, Rule] = {
         lengths="k",
     ),
     pools.TreeEnsembles: Rule({"models": pools.TreeArrays, **_MODELS}, lengths="k"),
-    pools.TreeArrays: Rule(
-        {
-            "kind": {"boosting", "forest"},
-            "sizes": "int64 >=0: m sorts",
-            "failed": "bool: m",
-            "learning_rate": "double nan: m",
-            "n_features": "int >0: m",
-            "n_set_features": "int >=0: m",
-            "class_codes": "int >=0: known",
-            "baseline": "double rows: outputs",
-            "tree_sizes": "int >0: trees",
-            "feature": "int >=-1: nodes",
-            "threshold": "float: splits",
-            "missing_left": "bool rows: splits",
-            "sets": "uint64 rows: sets four",
-            "leaf": "int >=0: leaves",
-            "values": "double rows: values",
-            "columns table_sizes": "int >=0: inputs",
-            "tables": "double nan rows: entries",
-        }
-    ),
+    pools.TreeArrays: Rule({"kind": {"boosting", "forest"}, **pools.TreeArrays.attributes()}),
     pools.LinearModels: Rule({"models": pools.LinearArrays, **_MODELS}, lengths="k"),
-    pools.LinearArrays: Rule(
-        {
-            "sizes": "int64 >=0: m sorts",
-            "failed": "bool: m",
-            "C": "double nan: m",
-            "class_codes": "int >=0: known",
-            "intercept": "double rows: outputs",
-            "center": "double rows: numbers",
-            "low": "double rows: knots",
-            "step": "double >0 rows: knots",
-            "coef": "double rows: coefficients",
-            "table_sizes": "int >=0: categories",
-            "tables": "double rows: entries",
-        }
-    ),
+    pools.LinearArrays: Rule(pools.LinearArrays.attributes()),
     pools.CodeBook: Rule({}, _check_code_book),
     pools.HypothesisList: Rule(
         {"vote_by": {"labels", "probabilities"}}, _check_hypothesis_list, "members", lengths="k"

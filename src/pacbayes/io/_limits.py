@@ -70,10 +70,7 @@ class Budget:
         self.admit(count * _PER_COLUMN, f": each of its {count} columns takes {format_bytes(_PER_COLUMN)}")
 
     def check_growth(self, n_bytes: int, file_size: int, *, most: int = MOST_GROWTH, always: int = ANY_SIZE) -> None:
-        """Raise if bytes that are counted later exceed what is left, or what a file of this size may hold.
-
-        A file may hold `most` bytes for each of its own, and `always` bytes besides.
-        """
+        """Raise if bytes exceed what is left, or what a file holds: `most` for each of its own, `always` besides."""
         self.check(n_bytes)
         if n_bytes > always + most * file_size:
             raise self._error(f"a file of {format_bytes(file_size)} cannot hold a table of {format_bytes(n_bytes)}")

@@ -114,9 +114,7 @@ def copied(chunks: Iterator[bytes], check: Callable[[int], None]) -> Iterator[Bi
         yield cast(BinaryIO, copy)
 
 
-# ---------------------------------------------------------------------------------------------------
-# Compressions: each returns the name of what is compressed, and its bytes in chunks
-# ---------------------------------------------------------------------------------------------------
+# -- Compressions: each returns the name of what is compressed, and its bytes in chunks --------------
 
 Unpacker = Callable[[BinaryIO, str], tuple[str, Iterator[bytes]]]
 

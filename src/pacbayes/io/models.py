@@ -24,8 +24,7 @@ from pacbayes.certificate import Certificate
 from pacbayes.exceptions import ModelFileError
 from pacbayes.fitting import FitSettings, FittedVotes, Vote
 from pacbayes.io import _format5
-from pacbayes.io._archive import examine, require, type_name
-from pacbayes.io._building import build, can_build
+from pacbayes.io._archive import build, can_build, examine, require, type_name
 from pacbayes.io._fitted import check_objects, reachable, rules_of
 from pacbayes.io._limits import Budget, explain_unreadable, format_bytes
 from pacbayes.io.schema import Schema

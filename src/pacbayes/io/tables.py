@@ -354,9 +354,7 @@ def check_target(target: str, classes: NDArray[Any], n_rows: int, task: TaskName
         raise TableError(f"the target {target!r} is different in each of the {n_rows} rows: it is no class")
 
 
-# ---------------------------------------------------------------------------------------------------
-# Losses
-# ---------------------------------------------------------------------------------------------------
+# -- Losses ------------------------------------------------------------------------------------------
 
 
 def read_losses(path: str | os.PathLike[str], column: str | None = None, *, max_bytes: int = MAX_TABLE_BYTES) -> Array:

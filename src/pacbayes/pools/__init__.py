@@ -6,23 +6,14 @@ from pacbayes.pools._base import Constant, Hypotheses, HypothesisList, Numbers, 
 from pacbayes.pools._categories import CategoricalPool
 from pacbayes.pools._device import keep_device, release, to_host
 from pacbayes.pools._estimator import EstimatorPool, PrefitPool
-from pacbayes.pools._families import (
-    DEFAULT_FAMILIES,
-    DEFAULT_NUMERIC_FAMILIES,
-    FAMILIES,
-    NUMERIC_FAMILIES,
-    make_union,
-)
+from pacbayes.pools._families import DEFAULT_FAMILIES, DEFAULT_NUMERIC_FAMILIES, FAMILIES, NUMERIC_FAMILIES, make_union
 from pacbayes.pools._groups import HypothesisGroups, NotTrained, Untrained, join_families, with_untrained
-from pacbayes.pools._kernel_width import GAMMA_GRID, jaakkola_gamma
 from pacbayes.pools._learners import BoostingPool, ForestPool, LearnerPool, LinearPool
 from pacbayes.pools._linear_models import LinearArrays, LinearModels
 from pacbayes.pools._probe import probe_hypotheses
-from pacbayes.pools._rbf_ridge import RBFRidgePool
-from pacbayes.pools._rbf_svm import RBFSVMPool
-from pacbayes.pools._ridge_models import RBFRidge, RBFRidges
+from pacbayes.pools._rbf_ridge import RBFRidge, RBFRidgePool, RBFRidges
+from pacbayes.pools._rbf_svm import GAMMA_GRID, RBFSVM, RBFSVMPool, RBFSVMs, jaakkola_gamma
 from pacbayes.pools._score_models import ScoreModel, ScoreModels
-from pacbayes.pools._svm_models import RBFSVM, RBFSVMs
 from pacbayes.pools._tabpfn import TabPFNPool
 from pacbayes.pools._tree_ensembles import TreeArrays, TreeEnsembles
 from pacbayes.pools._union import UnionPool

@@ -123,10 +123,7 @@ class DeviceMachines:
         return partial(_wait_for, totals, end, (X, inside))
 
     def vote(self, X: Any, chosen: Integers | None = None) -> Votes:
-        """Return the codes that chosen machines vote for, and which votes are uncertain.
-
-        X is `DeviceRows`, or a NumPy array, of which as many rows at a time are copied as fit the memory.
-        """
+        """Return the codes that chosen machines vote for at `DeviceRows` or an array, and which votes are uncertain."""
         cupy = find_cupy()
         numbers = np.arange(len(self), dtype=np.int32) if chosen is None else chosen
 

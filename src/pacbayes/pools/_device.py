@@ -66,10 +66,7 @@ def find_cupy() -> Any:
 
 
 def source(name: str) -> str:
-    """Return the CUDA source in a file of the package, and what it includes.
-
-    All of it is one text, since that is what CuPy recognises in its cache of what was compiled before.
-    """
+    """Return CUDA source with what it includes, as one text, which CuPy recognises in its cache of what it compiled."""
     included = set()
 
     def expand(path: Path) -> str:

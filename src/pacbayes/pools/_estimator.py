@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from pacbayes._settings import SAMPLING, Choice, Constraint
 from pacbayes.pools._base import Hypotheses, HypothesisList, Numbers, Pool, Sample, VoteBy
-from pacbayes.pools._trees import clone_tree, fit_tree, is_tree, validate_parameters_once
+from pacbayes.pools._trees import fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
 
 
+@dataclass(eq=False, repr=False)
 class EstimatorPool(Pool):
     """Clones of one classifier or regressor, each trained on its own subsample, with parameters drawn if asked.
 
@@ -50,28 +52,19 @@ class EstimatorPool(Pool):
     [1, 2, 4]
     """
 
+    estimator: Any
+    _: KW_ONLY
+    param_distributions: Mapping[str, Any] | None = None
+    on_error: Literal["raise", "drop"] = "raise"
+    vote_by: VoteBy = "labels"
+    n_hypotheses: int | Literal["auto"] = "auto"
+    subsample_size: Any = "auto"
+
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "on_error": Choice("raise", "drop"),
         "vote_by": Choice("labels", "probabilities"),
         **SAMPLING,
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        param_distributions: Mapping[str, Any] | None = None,
-        on_error: Literal["raise", "drop"] = "raise",
-        vote_by: VoteBy = "labels",
-        n_hypotheses: int | Literal["auto"] = "auto",
-        subsample_size: Any = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.on_error = on_error
-        self.vote_by = vote_by
-        self.n_hypotheses = n_hypotheses
-        self.subsample_size = subsample_size
 
     @property
     def predicts(self) -> tuple[str, ...]:
@@ -121,7 +114,7 @@ class EstimatorPool(Pool):
         return f"{type(self.estimator).__name__}.fit takes no sample_weight"
 
     def train_one(self, X: Any, y: NDArray[Any], rng: np.random.Generator, **how: Any) -> Any:
-        learner = clone_tree(self.estimator) if is_tree(self.estimator) else clone(self.estimator)
+        learner = clone(self.estimator)
         # Drawn before any parameter is: every hypothesis's draws come from its own stream, in one order.
         seed = int(rng.integers(2**31))
         if self.param_distributions:

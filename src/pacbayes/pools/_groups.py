@@ -194,10 +194,7 @@ def with_untrained(parts: Sequence[Hypotheses], numbers: Sequence[Codes], m: int
 
 
 def join_families(families: Mapping[str, Hypotheses]) -> Hypotheses:
-    """Return the hypotheses of several families as one sequence, one family after another.
-
-    A group of hypotheses is then called by its family, or by its family and its own name.
-    """
+    """Return the hypotheses of families in groups, each called by its family, or by that and its own name."""
     if list(families) == [""]:
         return families[""]
     groups: dict[str, Hypotheses] = {}

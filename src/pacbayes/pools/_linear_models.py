@@ -41,18 +41,18 @@ _MOST_STEPS = 1000
 class LinearArrays(ModelArrays):
     """Linear models, in arrays that hold the parts of one after another."""
 
-    C: Annotated[Array, Parts("models")]  # inverse strengths of the penalty
-    intercept: Annotated[Array, Parts("outputs")]  # scores of a point at the center, without categories
-    center: Annotated[Array, Parts("numbers")]  # means of the numbers in each subsample, which gaps are filled with
+    C: Annotated[Array, Parts("models", "double nan")]  # inverse strengths of the penalty
+    intercept: Annotated[Array, Parts("outputs", "double rows")]  # scores at the center, without categories
+    center: Annotated[Array, Parts("numbers", "double rows")]  # means in each subsample, which fill gaps
     # For models of splines, where the first knot of each number is, and how far it is to the next.
-    low: Annotated[Array, Parts("knots")]
-    step: Annotated[Array, Parts("knots")]
+    low: Annotated[Array, Parts("knots", "double rows")]
+    step: Annotated[Array, Parts("knots", "double >0 rows")]
     # For each number, what a unit of it, or each of its splines, adds to outputs.
-    coef: Annotated[Array, Parts("coefficients")]
+    coef: Annotated[Array, Parts("coefficients", "double rows")]
     # For each column of categories, the number of entries in its table, and what each entry adds to the outputs: the
     # first is that of unknown categories, the second that of gaps.
-    table_sizes: Annotated[NDArray[Any], Parts("categories", np.int64)]
-    tables: Annotated[Array, Parts("entries")]
+    table_sizes: Annotated[NDArray[Any], Parts("categories", "int >=0")]
+    tables: Annotated[Array, Parts("entries", "double rows")]
 
     _BEGINNING = "intercept"
     _ADDED = ("coef", "tables")
@@ -216,10 +216,7 @@ def _means(X: Array) -> Array:
 
 
 def spline_basis(X: Array, low: Array, step: Array) -> Array:
-    """Return the values of the cubic B-splines of equidistant knots at numbers, an array of shape (n, d, 7).
-
-    Numbers outside are taken for the nearest knot. Compiled code does the same.
-    """
+    """Return values of the cubic B-splines of equidistant knots at numbers, (n, d, 7), as compiled code does."""
     place = np.clip((X - low) / step, 0.0, _N_KNOTS - 1.0)
     interval = np.minimum(place.astype(np.intp), _N_KNOTS - 2)
     t = place - interval

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pacbayes._losses import Loss
 from pacbayes._settings import Constraint
+from pacbayes._validation import Array
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools import _engine
-from pacbayes.pools._base import Sample
-from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, gather_points
-from pacbayes.pools._kernel_width import Scaling
-from pacbayes.pools._layout import is_wide, to_engine
-from pacbayes.pools._ridge_models import RBFRidges
+from pacbayes.pools._base import Sample, TrainedModel, ValidationBlock
+from pacbayes.pools._kernel_models import KernelModels, remember
+from pacbayes.pools._kernel_pool import POSITIVE, Combination, KernelPool, Scaling, gather_points
+from pacbayes.pools._layout import is_wide, starts, to_engine
 from pacbayes.sampling import ChosenSubsamples
 
 # Share of the rows that train a hypothesis, where held-out rows test the vote and where not; and the most rows, since
@@ -26,6 +28,71 @@ _SHARE_TRAINED, _SHARE_UNTESTED, _MOST_POINTS = 0.8, 0.5, 1500
 _N_HYPOTHESES, _MANY_ROWS = (20, 10), 5000
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class RBFRidge(TrainedModel):
+    """A trained kernel ridge regression with an RBF kernel. An element of `RBFRidges`."""
+
+    support: NDArray[np.int32]  # rows of the training sample; none if all of their targets are equal
+    dual_coef: Array  # their coefficients
+    intercept: float  # mean of their targets
+    gamma: float
+    ridge: float  # what was added to the diagonal of the kernel matrix
+    # (d,), csr_array of shape (1, d) or None: what features are multiplied by; those not stored in a sparse array by 1.
+    scale: Any
+
+    def __str__(self) -> str:
+        if self.failed:
+            return "could not be trained: its loss counts as 1"
+        return self._describe() if self.support.size else f"constant: always {self.intercept:g}"
+
+    def _describe(self) -> str:
+        return f"RBF ridge regression, gamma = {self.gamma:.3g}, ridge = {self.ridge:g}, {self.support.size} points"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RBFRidges(KernelModels):
+    """Trained regressions, read as a sequence of `RBFRidge` and stored as a few arrays: its attributes."""
+
+    ridge: Array
+
+    _ENTRIES = ("n_support", "intercept", "gamma", "ridge", "failed")
+    _ONE = RBFRidge
+    _ANSWER = (np.float64, 8)
+
+    @property
+    @remember
+    def _parts(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        sizes = self.n_support.astype(np.int64)
+        return dict.fromkeys(("support", "dual_coef"), (starts(sizes)[:-1], sizes))
+
+    @property
+    def _arrays(self) -> Any:
+        # Machines of two classes, the first of which has all points.
+        m = len(self)
+        classes = (np.full(m, 2, dtype=np.int32), np.tile(np.array([0, 1], dtype=np.int32), m))
+        counts = np.stack((self.n_support, np.zeros_like(self.n_support)), axis=1).ravel()
+        return *classes, counts, self._used[1], self.dual_coef, self.intercept, self.gamma
+
+    def _answer(self, queries: tuple[Any, Any], n: int) -> tuple[Array, bool]:
+        predicted = np.empty((len(self), n))
+        _engine.decide(*queries, self._ensemble[0], predicted, self.working_memory)
+        return predicted, False
+
+    def start_loss_totals(self, block: ValidationBlock) -> Callable[[], Array]:
+        X, rows, codes, points = block.sample.X, block.rows, block.codes, self._own_points(block.sample)
+        totals, (inside, counts), n = np.zeros(len(self)), block.locate(), rows.size
+        # Positions that rise over all hypotheses, so that those in a part of the rows are found at once.
+        first = np.arange(len(self), dtype=np.int64) * n
+        positions = np.repeat(first, counts) + inside
+        for part, predicted, _ in self._answer_blocks(lambda part: X[rows[part]], n, points):
+            begins, ends = (np.searchsorted(positions, first + at) for at in (part.start, part.stop))
+            here = [inside[i:j] - part.start for i, j in zip(begins, ends, strict=True)]
+            totals += block.loss.totals_outside(codes[part], predicted, here, len(block.sample))
+        totals[self.failed] = (n - counts)[self.failed]
+        return lambda: totals
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class RBFRidgePool(KernelPool):
     """Kernel ridge regressions with RBF kernels, whose widths are drawn from a grid around the median distance.
 
@@ -77,29 +144,12 @@ class RBFRidgePool(KernelPool):
     ((8, 300), True)
     """
 
+    ridge: float | Sequence[float] = (1e-5, 3e-4, 0.01, 0.3)
+    gamma_grid: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0)
+    scaler: Scaling | Sequence[Scaling | None] | None = "standard"
+
     _PENALTY, _MODELS = "ridge", RBFRidges
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"ridge": POSITIVE, **KernelPool._CONSTRAINTS}
-
-    def __init__(
-        self,
-        *,
-        ridge: float | Sequence[float] = (1e-5, 3e-4, 0.01, 0.3),
-        gamma_grid: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0),
-        scaler: Scaling | Sequence[Scaling | None] | None = "standard",
-        assignment: Literal["dealt", "drawn"] = "dealt",
-        on_error: Literal["raise", "drop"] = "raise",
-        working_memory: float = 256.0,
-        n_hypotheses: int | Literal["auto"] = "auto",
-        subsample_size: Any = "auto",
-    ) -> None:
-        self.ridge = ridge
-        self.gamma_grid = gamma_grid
-        self.scaler = scaler
-        self.assignment = assignment
-        self.on_error = on_error
-        self.working_memory = working_memory
-        self.n_hypotheses = n_hypotheses
-        self.subsample_size = subsample_size
 
     @property
     def predicts(self) -> tuple[str, ...]:

@@ -25,6 +25,9 @@ from pacbayes.rows import CodeBook, is_table
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 
+# Types of arrays without entries by their kind, if they are no float64.
+_DTYPES = {"bool": np.bool_, "int": np.int64, "uint64": np.uint64}
+
 _Arrays = TypeVar("_Arrays", bound="ModelArrays")
 _Models = TypeVar("_Models", bound="ScoreModels")
 
@@ -45,8 +48,12 @@ class Parts(NamedTuple):
     """What an array of `ModelArrays` holds: the parts of one model after another, as many as each has of a sort."""
 
     sort: str
-    dtype: Any = np.float64
+    kind: str  # of its entries, and what they may be, as model files are checked (`pacbayes.io`)
     shape: tuple[int, ...] = ()  # of a part
+
+    def empty(self) -> NDArray[Any]:
+        """Return an array of no parts."""
+        return np.empty((0, *self.shape), dtype=_DTYPES.get(self.kind.split()[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +62,10 @@ class ModelArrays(ABC):
 
     sizes: NDArray[np.int64]  # (m, sorts): how many parts each model has, of each other sort
     # Which of them stand in for a learner that failed: their loss is 1.
-    failed: Annotated[NDArray[np.bool_], Parts("models")]
+    failed: Annotated[NDArray[np.bool_], Parts("models", "bool")]
     # The classes that each knows, as positions in all of them, rising. A model of one class is a constant. Models of
     # numbers know none, and a constant has an output and no other parts.
-    class_codes: Annotated[NDArray[Any], Parts("classes")]
+    class_codes: Annotated[NDArray[Any], Parts("classes", "int >=0")]
 
     _BEGINNING: ClassVar[str]  # the array of what outputs begin with
     _ADDED: ClassVar[tuple[str, ...]]  # those of what is added to them
@@ -66,12 +73,19 @@ class ModelArrays(ABC):
     @classmethod
     def of_one(cls: type[_Arrays], class_codes: Any, *, failed: bool, kept: dict[str, Any], **entries: Any) -> _Arrays:
         """Return one model, with arrays by name, which are empty where they are not given, and entries of its own."""
-        arrays = {name: np.empty((0, *parts.shape), dtype=parts.dtype) for name, parts in _declared(cls).items()}
+        arrays = {name: parts.empty() for name, parts in _declared(cls).items()}
         arrays |= {name: np.array([entry]) for name, entry in {"failed": failed, **entries}.items()}
         arrays |= {"class_codes": np.asarray(class_codes), **kept}
         counts = {parts.sort: arrays[name].shape[0] for name, parts in _declared(cls).items()}
         sizes = np.array([[counts[sort] for sort in _sorts(cls)]], dtype=np.int64)
         return cls(sizes=sizes, **arrays).narrowed()
+
+    @classmethod
+    def attributes(cls) -> dict[str, Any]:
+        """Return kinds and shapes of the arrays, by which a model file is checked (`pacbayes.io`)."""
+        axes = {name: [parts.sort, *map(str, parts.shape)] for name, parts in _declared(cls).items()}
+        kinds = {name: f"{parts.kind}: {' '.join(axes[name])}" for name, parts in _declared(cls).items()}
+        return {"sizes": "int64 >=0: models sorts", **kinds}
 
     def __len__(self) -> int:
         return self.failed.size

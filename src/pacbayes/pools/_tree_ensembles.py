@@ -36,22 +36,22 @@ class TreeArrays(ModelArrays):
     # Whether scores are log-odds, to which every tree adds in one output, or sums of probabilities. Numbers are sums of
     # leaves in both.
     kind: Literal["boosting", "forest"]
-    learning_rate: Annotated[Array, Parts("models")]  # what leaves were multiplied by; NaN for forests
-    n_features: Annotated[NDArray[Any], Parts("models")]
-    n_set_features: Annotated[NDArray[Any], Parts("models")]  # of these, the first ones, those that are split by sets
-    baseline: Annotated[Array, Parts("outputs")]  # what the outputs of each ensemble begin with
-    tree_sizes: Annotated[NDArray[Any], Parts("trees", np.int64)]  # number of nodes of each tree
-    feature: Annotated[NDArray[Any], Parts("nodes", np.int64)]  # that each node splits by, -1 for a leaf
-    threshold: Annotated[NDArray[Any], Parts("splits")]  # the largest number that goes to the left of each split
-    missing_left: Annotated[NDArray[np.bool_], Parts("splits", bool)]  # whether a missing number does
+    learning_rate: Annotated[Array, Parts("models", "double nan")]  # what leaves were multiplied by; NaN for forests
+    n_features: Annotated[NDArray[Any], Parts("models", "int >0")]
+    n_set_features: Annotated[NDArray[Any], Parts("models", "int >=0")]  # of these, the first, which are split by sets
+    baseline: Annotated[Array, Parts("outputs", "double rows")]  # what the outputs of each ensemble begin with
+    tree_sizes: Annotated[NDArray[Any], Parts("trees", "int >0")]  # number of nodes of each tree
+    feature: Annotated[NDArray[Any], Parts("nodes", "int >=-1")]  # that each node splits by, -1 for a leaf
+    threshold: Annotated[NDArray[Any], Parts("splits", "float")]  # the largest number that goes to the left
+    missing_left: Annotated[NDArray[np.bool_], Parts("splits", "bool rows")]  # whether a missing number does
     # For each split by a category, the bits of those that go to the left.
-    sets: Annotated[NDArray[np.uint64], Parts("sets", np.uint64, (4,))]
-    leaf: Annotated[NDArray[Any], Parts("leaves", np.int64)]  # which of the values of its ensemble each leaf has
-    values: Annotated[Array, Parts("values")]  # of one output if trees are boosted, of all outputs in a forest
+    sets: Annotated[NDArray[np.uint64], Parts("sets", "uint64 rows", (4,))]
+    leaf: Annotated[NDArray[Any], Parts("leaves", "int >=0")]  # which of the values of its ensemble each leaf has
+    values: Annotated[Array, Parts("values", "double rows")]  # of one output if trees are boosted, or of all
     # How rows of a table become features, as in `TableEncoding`.
-    columns: Annotated[NDArray[Any], Parts("inputs", np.int64)]
-    table_sizes: Annotated[NDArray[Any], Parts("inputs", np.int64)]
-    tables: Annotated[Array, Parts("entries")]
+    columns: Annotated[NDArray[Any], Parts("inputs", "int >=0")]
+    table_sizes: Annotated[NDArray[Any], Parts("inputs", "int >=0")]
+    tables: Annotated[Array, Parts("entries", "double nan rows")]
 
     _BEGINNING = "baseline"
     _ADDED = ("values",)

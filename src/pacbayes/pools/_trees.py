@@ -20,9 +20,6 @@ from sklearn.utils import get_tags
 
 from pacbayes._compat import take_rows
 
-# Values of parameters that need no copy.
-_PLAIN = (type(None), bool, int, float, str)
-
 # What in the attributes of a trained tree changes what `predict` does: names of columns make it warn.
 _SPECIAL = {"feature_names_in_", "predict"}
 
@@ -62,7 +59,8 @@ class TreePoints:
             or tree.tree_.n_outputs != 1
             or trained.get("n_features_in_") != self.values.shape[1]
             or not _SPECIAL.isdisjoint(trained)
-            or (self.has_nan and not _takes_nan(tree))
+            # Some versions of scikit-learn refuse missing values together with monotonicity constraints.
+            or (self.has_nan and not (get_tags(tree).input_tags.allow_nan and tree.monotonic_cst is None))
         ):
             return None
         known = np.minimum(np.searchsorted(classes, tree.classes_), classes.size - 1)
@@ -70,11 +68,6 @@ class TreePoints:
             return None
         code_of_node = known[tree.tree_.value[:, 0].argmax(axis=1)]
         return np.asarray(code_of_node[tree.tree_.apply(self.values)], dtype=np.intp)
-
-
-def _takes_nan(tree: Any) -> bool:
-    # Some versions of scikit-learn refuse missing values together with monotonicity constraints.
-    return bool(get_tags(tree).input_tags.allow_nan) and tree.monotonic_cst is None
 
 
 class RowBlock:
@@ -106,14 +99,6 @@ class RowBlock:
         return None if points is None else points.predict_codes(hypothesis, classes)
 
 
-def clone_tree(tree: Any) -> Any:
-    """Return what scikit-learn's `clone` does for a tree, faster where all parameters are plain values."""
-    parameters = vars(tree)
-    if parameters.keys() == vars(type(tree)()).keys() and all(type(value) in _PLAIN for value in parameters.values()):
-        return type(tree)(**parameters)
-    return clone(tree)
-
-
 def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
     """Return a context to train clones of a tree in, which differ in `random_state` only.
 
@@ -122,7 +107,7 @@ def validate_parameters_once(tree: Any) -> AbstractContextManager[None]:
     the same or another error is raised where the clones are trained.
     """
     try:
-        one = clone_tree(tree)
+        one = clone(tree)
         one.random_state = 0  # None would draw from NumPy's global generator, which is not ours
         one.fit([[0.0], [1.0]], [0, 1])
     except Exception:

@@ -10,9 +10,8 @@ import numpy as np
 
 from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapped
 from pacbayes.rows._base import Labels, Source, sort_labels
-from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book
+from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book, to_days
 from pacbayes.rows._dask import DaskArraySource, DaskTableSource, is_dask
-from pacbayes.rows._dates import to_days
 from pacbayes.rows._parquet import (
     ANY_SIZE,
     MOST_GROWTH,

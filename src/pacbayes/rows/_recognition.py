@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from scipy.special import xlog1py
 
 from pacbayes.rows import _hashing
-from pacbayes.rows._dates import to_days
+from pacbayes.rows._code_book import to_days
 
 Hashes = NDArray[np.uint64]
 

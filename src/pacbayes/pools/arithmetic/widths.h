@@ -32,7 +32,7 @@ PACBAYES_SHARED double median(int size, int skip, Ranked ranked) {
 }
 
 // Jaakkola's heuristic on the distances to the nearest points of another class, of which `zeros` are zero:
-// jaakkola_gamma of _kernel_width.py.
+// jaakkola_gamma of _rbf_svm.py.
 template <class Ranked>
 PACBAYES_SHARED Heuristic gamma_of_distances(int size, int zeros, Ranked ranked) {
   double typical = median(size, 0, ranked);
