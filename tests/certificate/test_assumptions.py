@@ -119,3 +119,14 @@ def test_words_about_the_theorem_decide_nothing():
         replace(certificate, assumption_codes=(*certificate.assumption_codes, "declared-not-strict")).check()
     with pytest.raises(CertificateError, match=r"assumptions\[2\] must be a code"):
         certify([0.1, 0.2], 100, assumptions=["x" * 3000])
+
+
+def test_what_another_assumption_says_is_said_once():
+    """In a union, SVMs say of a table what the other families say, and more."""
+    codes = ("table-columns-known", "columns-known", "own-prior")
+    certificate, _ = certify([0.1, 0.2], 100, assumptions=codes)
+    assert certificate.assumption_codes[-3:] == codes
+    assert certificate.assumptions[-2:] == tuple(map(describe_assumption, codes[1:]))
+    assert describe_assumption("table-columns-known") not in certificate.assumptions
+    alone, _ = certify([0.1, 0.2], 100, assumptions=codes[:1])
+    assert alone.assumptions[-1] == describe_assumption("table-columns-known")

@@ -454,7 +454,9 @@ class Certificate:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the bounds rest on, in words."""
-        return tuple(map(describe_assumption, self.assumption_codes))
+        sentences = [describe_assumption(code) for code in self.assumption_codes]
+        # What another one begins with need not be said twice.
+        return tuple(said for said in sentences if not any(other.startswith(f"{said}; ") for other in sentences))
 
     summary = _words.summary
     answers = _words.answers
