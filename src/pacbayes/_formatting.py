@@ -19,9 +19,9 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return str(Decimal(value + 0.0).quantize(Decimal(1).scaleb(-digits), rounding) + 0)
 
 
-def format_upper(value: float) -> str:
-    """Format an upper bound with four decimals, rounded up."""
-    return _rounded(value, 4, ROUND_CEILING)
+def format_upper(value: float, digits: int = 4) -> str:
+    """Format an upper bound with a number of decimals, rounded up."""
+    return _rounded(value, digits, ROUND_CEILING)
 
 
 def format_lower(value: float, digits: int = 4) -> str:
