@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ from pacbayes._settings import (
     validate_settings,
 )
 from pacbayes._validation import Array, count_missing, open_interval, row_numbers, scalar
-from pacbayes.certificate import MEAN, OBJECTIVES, VOTINGS, Certificate, Objective, validate_delta
+from pacbayes.certificate import MEAN, OBJECTIVES, VOTINGS, Certificate, validate_delta
 from pacbayes.exceptions import CertificateError, HypothesisError
 from pacbayes.fitting import (
     FitSettings,
@@ -101,26 +101,12 @@ def _of_the_vote(name: str, kind: Any, description: str) -> Any:
     return property(read)
 
 
-@dataclass(eq=False, repr=False)
 class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator around `fit_votes`. What it is fitted to is a value, `fitted_votes_`."""
 
-    estimator: Any = None
-    _: KW_ONLY
-    n_hypotheses: int | Literal["auto"] = "auto"
-    subsample_size: Any = "auto"
-    subsamples: Any = None
-    delta: float = 0.05
-    objective: Objective | Literal["auto"] = "auto"
-    voting: Any = "majority"
-    holdout: Any = "auto"
-    prior: ArrayLike | None = None
-    loss: Any = "zero_one"
-    racing: bool | Literal["training"] = True
-    checkpoint: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
+    fitted_votes_: FittedVotes
+    n_features_in_: int
+    n_hypotheses: Any
 
     certificate_ = _of_the_vote("certificate", Certificate, "What is proved about the estimator.")
     hypotheses_ = _of_the_vote("hypotheses", Hypotheses, "The trained hypotheses.")
@@ -333,8 +319,8 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _adopt(self, fitted: FittedVotes, rng: np.random.Generator, digests: dict[str, str] | None = None) -> Self:
         """Take the result of a fit for that of this estimator."""
-        self.fitted_votes_: FittedVotes = fitted
-        self.n_features_in_: int = fitted.n_features
+        self.fitted_votes_ = fitted
+        self.n_features_in_ = fitted.n_features
         self.__dict__.pop("feature_names_in_", None)
         if fitted.feature_names is not None:
             self.feature_names_in_ = fitted.feature_names

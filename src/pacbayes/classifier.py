@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,7 @@ from sklearn.base import ClassifierMixin, is_regressor
 from pacbayes._estimator import CertifiedEstimator
 from pacbayes._losses import ZERO_ONE
 from pacbayes._validation import Array
-from pacbayes.certificate import Certificate, Voting, choose_voters, with_unlabelled
+from pacbayes.certificate import Certificate, Objective, Voting, choose_voters, with_unlabelled
 from pacbayes.fitting import SampleRows, evaluate_on_rows
 from pacbayes.posterior.gibbs import GibbsCurve
 from pacbayes.rows import Labels
@@ -22,7 +21,6 @@ from pacbayes.tasks import Classification
 __all__ = ["PACBayesClassifier"]
 
 
-@dataclass(eq=False, repr=False)
 class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     """Many classifiers of several families, weighted by minimising a PAC-Bayesian bound, with a certificate.
 
@@ -153,9 +151,40 @@ class PACBayesClassifier(ClassifierMixin, CertifiedEstimator):
     ['boosting', 'forest', 'linear', 'svm']
     """
 
-    _: KW_ONLY
-    voting: Voting = "majority"
-    loss: Any = "zero_one"
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+        subsamples: Any = None,
+        delta: float = 0.05,
+        objective: Objective | Literal["auto"] = "auto",
+        voting: Voting = "majority",
+        holdout: Any = "auto",
+        prior: ArrayLike | None = None,
+        loss: Any = "zero_one",
+        racing: bool | Literal["training"] = True,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+        self.subsamples = subsamples
+        self.delta = delta
+        self.objective = objective
+        self.voting = voting
+        self.holdout = holdout
+        self.prior = prior
+        self.loss = loss
+        self.racing = racing
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from pacbayes._estimator import CERTIFIED, CONSTRAINTS, CertifiedEstimator
 from pacbayes._losses import POWERS
 from pacbayes._settings import Choice, Constraint
 from pacbayes._validation import Array
+from pacbayes.certificate import Objective
 from pacbayes.pools import Pool, as_pool, make_union
 from pacbayes.rows import Labels
 from pacbayes.tasks import Regression, read_numbers
@@ -20,7 +20,6 @@ from pacbayes.tasks import Regression, read_numbers
 __all__ = ["PACBayesRegressor"]
 
 
-@dataclass(eq=False, repr=False)
 class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[misc]
     """Many regressors of several families, weighted by minimising a PAC-Bayesian bound, with a certificate.
 
@@ -78,12 +77,6 @@ class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[mis
     True
     """
 
-    _: KW_ONLY
-    voting: Literal["mean", "best"] = "mean"
-    loss: Literal["absolute_error", "squared_error"] = "absolute_error"
-    y_range: tuple[float, float] | None = None
-    compete_by: Literal["width", "error"] = "width"
-
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         **CONSTRAINTS,
         "voting": Choice("mean", "best"),
@@ -91,6 +84,45 @@ class PACBayesRegressor(RegressorMixin, CertifiedEstimator):  # type: ignore[mis
         "compete_by": Choice("width", "error"),
     }
     _CERTIFIED: ClassVar[tuple[str, ...]] = (*CERTIFIED, "y_range", "compete_by")
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+        subsamples: Any = None,
+        delta: float = 0.05,
+        objective: Objective | Literal["auto"] = "auto",
+        voting: Literal["mean", "best"] = "mean",
+        holdout: Any = "auto",
+        prior: ArrayLike | None = None,
+        loss: Literal["absolute_error", "squared_error"] = "absolute_error",
+        y_range: tuple[float, float] | None = None,
+        compete_by: Literal["width", "error"] = "width",
+        racing: bool | Literal["training"] = True,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+        self.subsamples = subsamples
+        self.delta = delta
+        self.objective = objective
+        self.voting = voting
+        self.holdout = holdout
+        self.prior = prior
+        self.loss = loss
+        self.y_range = y_range
+        self.compete_by = compete_by
+        self.racing = racing
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     def _find_pool(self) -> Pool:
         return make_union(numeric=True) if self.estimator is None else as_pool(self.estimator)

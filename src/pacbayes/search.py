@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ def _of_the_best(method: Callable[..., Any]) -> Any:
     return ask
 
 
-@dataclass(eq=False, repr=False)
 class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
     """Fit a classifier or regressor with every setting of a grid, and keep the one with the smallest bound.
 
@@ -86,10 +84,16 @@ class CertifiedGridSearch(MetaEstimatorMixin, BaseEstimator):
     (3, 6)
     """
 
-    classifier: CertifiedEstimator
-    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
-    _: KW_ONLY
-    n_candidates: int | None = None
+    def __init__(
+        self,
+        classifier: CertifiedEstimator,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
+        *,
+        n_candidates: int | None = None,
+    ) -> None:
+        self.classifier = classifier
+        self.param_grid = param_grid
+        self.n_candidates = n_candidates
 
     def fit(
         self, X: Any, y: ArrayLike, *, groups: Any = None, max_error: float | None = None, **fit_params: Any

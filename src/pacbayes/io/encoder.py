@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +19,6 @@ from pacbayes._validation import Array
 from pacbayes.rows import to_days
 
 
-@dataclass(eq=False, repr=False)
 class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fill and scale columns of numbers, and encode each category as a column of zeros and ones.
 
@@ -55,9 +53,12 @@ class ColumnEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [40.,  0.,  0.,  1.]])
     """
 
-    numeric: Sequence[str] = ()
-    text: Sequence[str] = ()
-    scaler: Literal["standard", "minmax"] | None = None
+    def __init__(
+        self, numeric: Sequence[str] = (), text: Sequence[str] = (), scaler: Literal["standard", "minmax"] | None = None
+    ) -> None:
+        self.numeric = numeric
+        self.text = text
+        self.scaler = scaler
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> ColumnEncoder:
         """Learn medians, scales and categories from the rows of a data frame, and from nothing else."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +20,6 @@ from pacbayes.pools._trees import fit_tree, is_tree, validate_parameters_once
 from pacbayes.sampling import NoSubsamples, SamplingPlan, Subsamples, seed_nested
 
 
-@dataclass(eq=False, repr=False)
 class EstimatorPool(Pool):
     """Clones of one classifier or regressor, each trained on its own subsample, with parameters drawn if asked.
 
@@ -52,19 +50,28 @@ class EstimatorPool(Pool):
     [1, 2, 4]
     """
 
-    estimator: Any
-    _: KW_ONLY
-    param_distributions: Mapping[str, Any] | None = None
-    on_error: Literal["raise", "drop"] = "raise"
-    vote_by: VoteBy = "labels"
-    n_hypotheses: int | Literal["auto"] = "auto"
-    subsample_size: Any = "auto"
-
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {
         "on_error": Choice("raise", "drop"),
         "vote_by": Choice("labels", "probabilities"),
         **SAMPLING,
     }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        param_distributions: Mapping[str, Any] | None = None,
+        on_error: Literal["raise", "drop"] = "raise",
+        vote_by: VoteBy = "labels",
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.on_error = on_error
+        self.vote_by = vote_by
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
 
     @property
     def predicts(self) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Literal
@@ -29,20 +28,16 @@ Scaling = Literal["minmax", "standard"]
 Combination = tuple[float, float, Scaling | None]  # multiple of the kernel width, penalty and scaler
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class KernelPool(Pool):
     """Hypotheses that are sums of RBF kernels, with a width and a penalty drawn from lists, and a scaler."""
 
-    scaler: Scaling | Sequence[Scaling | None] | None
-    gamma_grid: Sequence[float]
-    assignment: Literal["dealt", "drawn"] = "dealt"
-    on_error: Literal["raise", "drop"] = "raise"
-    working_memory: float = 256.0
-    n_hypotheses: int | Literal["auto"] = "auto"
-    subsample_size: Any = "auto"
-
     shares_rows = True
     takes_code_books = True
+
+    gamma_grid: Sequence[float]
+    scaler: Scaling | Sequence[Scaling | None] | None
+    assignment: Literal["dealt", "drawn"]
+    working_memory: float
 
     # The setting that is a penalty, or several to draw from.
     _PENALTY: ClassVar[str]

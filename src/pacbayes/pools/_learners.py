@@ -7,7 +7,6 @@ its categories are encoded and its targets standardised, and is kept as plain ar
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -87,18 +86,14 @@ class Subsample(NamedTuple):
     weights: NDArray[np.float64] | None = None
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class LearnerPool(Pool):
     """What pools have in common whose hypotheses take settings in turn, and are models kept as plain arrays."""
-
-    n_hypotheses: int | Literal["auto"] = "auto"
-    subsample_size: Any = "auto"
-    on_error: Literal["raise", "drop"] = "raise"
-    class_weight: Literal["balanced"] | None = None
 
     shares_rows = True
     takes_code_books = True
     takes_weights = True
+
+    class_weight: Literal["balanced"] | None
 
     _MODELS: ClassVar[type[ScoreModels]]  # what its hypotheses are
     _SETTINGS: ClassVar[dict[str, Setting]]
@@ -235,7 +230,6 @@ def repeat_by_weight(weights: NDArray[np.float64], codes: Codes, rng: np.random.
     return np.repeat(np.arange(n), counts)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class BoostingPool(LearnerPool):
     """Boosted trees on large subsamples, of two kinds: symmetric ones, or those of HistGradientBoostingClassifier.
 
@@ -303,17 +297,6 @@ class BoostingPool(LearnerPool):
     boosted trees: 20 rounds of up to 4 leaves, rate 0.1
     """
 
-    kind: Any = "auto"
-    learning_rate: Any = "auto"
-    max_iter: Any = "auto"
-    max_leaf_nodes: Any = "auto"
-    min_samples_leaf: Any = "auto"
-    max_features: Any = "auto"
-    max_samples: Any = "auto"
-    random_strength: Any = "auto"
-    l2_regularization: Any = "auto"
-    loss: Any = "auto"
-
     _MODELS = TreeEnsembles
     _SETTINGS: ClassVar[dict[str, Setting]] = {
         "kind": Setting(Choice("symmetric", "leafwise"), "symmetric", "leafwise"),
@@ -328,6 +311,39 @@ class BoostingPool(LearnerPool):
         "loss": Setting(Choice("squared", "huber"), "squared", "squared"),
     }
 
+    def __init__(
+        self,
+        *,
+        kind: Any = "auto",
+        learning_rate: Any = "auto",
+        max_iter: Any = "auto",
+        max_leaf_nodes: Any = "auto",
+        min_samples_leaf: Any = "auto",
+        max_features: Any = "auto",
+        max_samples: Any = "auto",
+        random_strength: Any = "auto",
+        l2_regularization: Any = "auto",
+        loss: Any = "auto",
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+        on_error: Literal["raise", "drop"] = "raise",
+        class_weight: Literal["balanced"] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.max_samples = max_samples
+        self.random_strength = random_strength
+        self.l2_regularization = l2_regularization
+        self.loss = loss
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+        self.on_error = on_error
+        self.class_weight = class_weight
+
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
         encoding, points = None, own.X.astype(np.float64, copy=False)
         if own.book is not None:
@@ -340,7 +356,6 @@ class BoostingPool(LearnerPool):
         return TreeArrays.of("boosting", class_codes, d, None, failed=failed)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class ForestPool(LearnerPool):
     """Forests, of extremely randomised trees or Breiman's, on large subsamples.
 
@@ -381,12 +396,6 @@ class ForestPool(LearnerPool):
     (500, 2)
     """
 
-    kind: Any = "extra"
-    n_estimators: Any = "auto"
-    max_features: Any = "auto"
-    min_samples_leaf: Any = "auto"
-    max_leaf_nodes: Any = "auto"
-
     _MODELS = TreeEnsembles
     _SETTINGS: ClassVar[dict[str, Setting]] = {
         "kind": Setting(Choice("extra", "random"), "extra", "extra"),
@@ -396,6 +405,29 @@ class ForestPool(LearnerPool):
         "max_leaf_nodes": Setting(_LEAVES_OR_NONE, None, 2000),
     }
     _N_HYPOTHESES = (2, 1)
+
+    def __init__(
+        self,
+        *,
+        kind: Any = "extra",
+        n_estimators: Any = "auto",
+        max_features: Any = "auto",
+        min_samples_leaf: Any = "auto",
+        max_leaf_nodes: Any = "auto",
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+        on_error: Literal["raise", "drop"] = "raise",
+        class_weight: Literal["balanced"] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+        self.on_error = on_error
+        self.class_weight = class_weight
 
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> TreeArrays:
         encoding, X = None, own.X
@@ -416,7 +448,6 @@ class ForestPool(LearnerPool):
         return TreeArrays.of("forest", class_codes, d, None, failed=failed)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class LinearPool(LearnerPool):
     """Logistic or ridge regressions on large subsamples, of standardised numbers or of cubic splines of them.
 
@@ -455,15 +486,29 @@ class LinearPool(LearnerPool):
     logistic regression of 4 features, C = 1
     """
 
-    C: Any = "auto"
-    splines: Any = "auto"
-
     _MODELS = LinearModels
     _SETTINGS: ClassVar[dict[str, Setting]] = {
         "C": Setting(_POSITIVE, (0.01, 0.1, 1.0, 10.0, 1.0, 1.0), (0.1, 1.0)),
         "splines": Setting(Constraint("True or False", is_flag), (False,) * 4 + (True,) * 2, (False, True)),
     }
     _N_HYPOTHESES = (6, 2)
+
+    def __init__(
+        self,
+        *,
+        C: Any = "auto",
+        splines: Any = "auto",
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+        on_error: Literal["raise", "drop"] = "raise",
+        class_weight: Literal["balanced"] | None = None,
+    ) -> None:
+        self.C = C
+        self.splines = splines
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+        self.on_error = on_error
+        self.class_weight = class_weight
 
     def _fit(self, own: Subsample, settings: dict[str, Any], rng: np.random.Generator) -> LinearArrays:
         points = own.X.astype(np.float64, copy=False)

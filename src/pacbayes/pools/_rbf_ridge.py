@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,6 @@ class RBFRidges(KernelModels):
         return lambda: totals
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class RBFRidgePool(KernelPool):
     """Kernel ridge regressions with RBF kernels, whose widths are drawn from a grid around the median distance.
 
@@ -144,12 +143,29 @@ class RBFRidgePool(KernelPool):
     ((8, 300), True)
     """
 
-    ridge: float | Sequence[float] = (1e-5, 3e-4, 0.01, 0.3)
-    gamma_grid: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0)
-    scaler: Scaling | Sequence[Scaling | None] | None = "standard"
-
     _PENALTY, _MODELS = "ridge", RBFRidges
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"ridge": POSITIVE, **KernelPool._CONSTRAINTS}
+
+    def __init__(
+        self,
+        *,
+        ridge: float | Sequence[float] = (1e-5, 3e-4, 0.01, 0.3),
+        gamma_grid: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0),
+        scaler: Scaling | Sequence[Scaling | None] | None = "standard",
+        assignment: Literal["dealt", "drawn"] = "dealt",
+        on_error: Literal["raise", "drop"] = "raise",
+        working_memory: float = 256.0,
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+    ) -> None:
+        self.ridge = ridge
+        self.gamma_grid = gamma_grid
+        self.scaler = scaler
+        self.assignment = assignment
+        self.on_error = on_error
+        self.working_memory = working_memory
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
 
     @property
     def predicts(self) -> tuple[str, ...]:

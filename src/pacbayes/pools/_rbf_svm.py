@@ -227,7 +227,6 @@ class _Shared:
 _MANY_ROWS = 5000
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class RBFSVMPool(KernelPool):
     """RBF-SVMs with a kernel width drawn from a grid around Jaakkola's seed, and a soft margin drawn from a list.
 
@@ -292,14 +291,6 @@ class RBFSVMPool(KernelPool):
     (100.0, (500,))
     """
 
-    C: float | Sequence[float] = (10.0, 100.0, 1000.0)
-    scaler: Scaling | Sequence[Scaling | None] | None = (None, "minmax", "standard")
-    gamma_grid: Sequence[float] = (0.001, 0.01, 0.1, 1.0, 10.0)
-    gamma_source: Literal["subsample", "reserved", "sample"] = "subsample"
-    reserved_size: int | float | None = None
-    engine: Literal["auto", "cpu", "cuda"] = "auto"
-    class_weight: Literal["balanced"] | None = None
-
     takes_weights = True
 
     _PENALTY, _MODELS = "C", RBFSVMs
@@ -310,6 +301,35 @@ class RBFSVMPool(KernelPool):
         "class_weight": Choice(None, "balanced"),
         **KernelPool._CONSTRAINTS,
     }
+
+    def __init__(
+        self,
+        *,
+        C: float | Sequence[float] = (10.0, 100.0, 1000.0),
+        scaler: Scaling | Sequence[Scaling | None] | None = (None, "minmax", "standard"),
+        gamma_grid: Sequence[float] = (0.001, 0.01, 0.1, 1.0, 10.0),
+        assignment: Literal["dealt", "drawn"] = "dealt",
+        gamma_source: Literal["subsample", "reserved", "sample"] = "subsample",
+        reserved_size: int | float | None = None,
+        engine: Literal["auto", "cpu", "cuda"] = "auto",
+        on_error: Literal["raise", "drop"] = "raise",
+        working_memory: float = 256.0,
+        n_hypotheses: int | Literal["auto"] = "auto",
+        subsample_size: Any = "auto",
+        class_weight: Literal["balanced"] | None = None,
+    ) -> None:
+        self.C = C
+        self.scaler = scaler
+        self.gamma_grid = gamma_grid
+        self.assignment = assignment
+        self.gamma_source = gamma_source
+        self.reserved_size = reserved_size
+        self.engine = engine
+        self.on_error = on_error
+        self.working_memory = working_memory
+        self.n_hypotheses = n_hypotheses
+        self.subsample_size = subsample_size
+        self.class_weight = class_weight
 
     def check_settings(self) -> None:
         validate_settings(self, self._CONSTRAINTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,7 +33,6 @@ def _of_families(combine: Callable[[Iterable[bool]], bool], name: str, descripti
     return property(lambda self: combine(getattr(pool, name) for pool in self.pools), doc=description)
 
 
-@dataclass(eq=False, repr=False)
 class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     """Hypotheses of several pools in one vote: the posterior chooses among families, and nothing is cross-validated.
 
@@ -64,12 +63,18 @@ class UnionPool(_BaseComposition, Pool):  # type: ignore[misc]
     {'svm': range(0, 30), 'tree': range(30, 50)}
     """
 
-    families: list[tuple[str, Pool]]
-    _: KW_ONLY
-    weights: ArrayLike | None = None
-    unusable: Literal["raise", "drop"] = "raise"
-
     _CONSTRAINTS: ClassVar[dict[str, Constraint]] = {"unusable": Choice("raise", "drop")}
+
+    def __init__(
+        self,
+        families: list[tuple[str, Pool]],
+        *,
+        weights: ArrayLike | None = None,
+        unusable: Literal["raise", "drop"] = "raise",
+    ) -> None:
+        self.families = families
+        self.weights = weights
+        self.unusable = unusable
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name; if `deep`, those of the families as well, as ``family__setting``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from pacbayes._validation import as_real_array
 from pacbayes.sampling._subsamples import HOLDOUT, derive_entropy, resolve_size, seed_nested, split_blindly, stream
 
 
-@dataclass(eq=False, repr=False)
 class Partition(BaseEstimator):  # type: ignore[misc]
     """Held-out rows of competing votes that have no row in common: parts of the sample, divided at random.
 
@@ -38,9 +37,9 @@ class Partition(BaseEstimator):  # type: ignore[misc]
     [[2, 8, 4, 9, 1], [6, 7, 3]]
     """
 
-    shares: Sequence[float] = (0.5, 0.25, 0.25)
-    _: KW_ONLY
-    random_state: int | None = None
+    def __init__(self, shares: Sequence[float] = (0.5, 0.25, 0.25), *, random_state: int | None = None) -> None:
+        self.shares = shares
+        self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of parts."""
