@@ -190,7 +190,7 @@ def _sync(file: BinaryIO) -> None:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder, and keep others out until it is removed if empty; raise BlockingIOError if it is locked."""
+    """Keep others out of a folder, made if there is none and removed if empty; BlockingIOError if it is locked."""
     lock = folder / LOCK_NAME
     with _open_locked(lock):
         try:

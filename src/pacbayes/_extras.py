@@ -7,7 +7,7 @@ from typing import Any
 
 
 def require(module: str, extra: str, needs: str = "this needs", otherwise: str = "") -> Any:
-    """Import a module, or raise ImportError: what installs it, what `needs` it, and what `otherwise` would do."""
+    """Import a module, or raise ImportError that says what installs it, what `needs` it, and what else would do."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

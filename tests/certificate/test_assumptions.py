@@ -130,3 +130,9 @@ def test_what_another_assumption_says_is_said_once():
     assert describe_assumption("table-columns-known") not in certificate.assumptions
     alone, _ = certify([0.1, 0.2], 100, assumptions=codes[:1])
     assert alone.assumptions[-1] == describe_assumption("table-columns-known")
+
+
+def test_nobodys_own_words_take_the_place_of_an_assumption():
+    sentence = describe_assumption("own-prior")
+    certificate, _ = certify([0.1, 0.2], 100, assumptions=["own-prior", f"{sentence}; this is not quite so"])
+    assert sentence in certificate.assumptions

@@ -19,7 +19,7 @@ from joblib import parallel_config
 from sklearn.tree import DecisionTreeClassifier
 from stored_rows import NAMES, X, Y, assert_same, make, table, write
 
-from pacbayes import PACBayesRegressor
+from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.exceptions import ClusterError, HypothesisError, SourceError
 from pacbayes.fitting import _cluster as cluster_module
 from pacbayes.fitting._rows import SourceBlock
@@ -481,3 +481,10 @@ def test_data_frames_that_are_not_right(client):
         make().fit(dd.from_pandas(frame, npartitions=2), "y")
     with pytest.raises(SourceError, match="'label' must hold a label in every row, got null"):
         make().fit(dd.from_pandas(frame.assign(label=frame.label.where(frame.index != 5)), npartitions=2), "label")
+
+
+def test_tokens_tell_fits_with_the_same_settings_apart():
+    """Dask names a task by its arguments: by the same token, one model would get the predictions of another."""
+    settings = {"estimator": EstimatorPool(DecisionTreeClassifier(max_depth=1)), "n_hypotheses": 5, "random_state": 0}
+    one, other = (PACBayesClassifier(**settings).fit(X[:200], y) for y in (Y[:200], Y[:200][::-1].copy()))
+    assert dask.base.tokenize(one) != dask.base.tokenize(other)

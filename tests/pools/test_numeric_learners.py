@@ -74,7 +74,6 @@ def train_one(pool, X, y, book=None, entropy=0):
     return pool.train(sample, subsamples, [0], entropy, None)
 
 
-# What makes boosted trees those of scikit-learn.
 @pytest.mark.parametrize("name", ["boosting", "linear"])
 def test_numbers_have_settings_that_were_found_on_numbers(name):
     """What "auto" stands for was found on classes, and may change with them."""
@@ -82,6 +81,7 @@ def test_numbers_have_settings_that_were_found_on_numbers(name):
     assert "auto" not in [getattr(pool, setting) for setting in pool._SETTINGS]
 
 
+# What makes boosted trees those of scikit-learn.
 LEAFWISE = {"kind": "leafwise", "max_samples": 1.0, "random_strength": 0.0}
 
 

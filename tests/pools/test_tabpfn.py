@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.exceptions import HypothesisError
@@ -161,6 +162,11 @@ def test_a_copy_is_trained_again_with_the_same_weights(tabpfn, table, monkeypatc
     monkeypatch.setitem(WEIGHTS, "auto", 3.0)
     with pytest.raises(HypothesisError, match="was trained with other weights of TabPFN than those that are here"):
         copy.deepcopy(trained)
+
+
+def test_other_learners_are_refused():
+    with pytest.raises(ValueError, match="estimator must be a learner of tabpfn, version 8"):
+        TabPFNPool(LogisticRegression()).check_settings()
 
 
 def test_settings_are_copied_with_the_pool(tabpfn):

@@ -50,6 +50,7 @@ from pacbayes.certificate._statements import (
 from pacbayes.certificate._thresholds import Abstention, Coverage, DeclaredError, SetCounts
 from pacbayes.certificate.assumptions import (
     SHIFT_ASSUMPTIONS,
+    STATED,
     describe_assumption,
     encode_assumption,
     find_missing,
@@ -454,9 +455,10 @@ class Certificate:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the bounds rest on, in words."""
-        sentences = [describe_assumption(code) for code in self.assumption_codes]
-        # What another one begins with need not be said twice.
-        return tuple(said for said in sentences if not any(other.startswith(f"{said}; ") for other in sentences))
+        sentences = {code: describe_assumption(code) for code in self.assumption_codes}
+        # What another one begins with need not be said twice; nobody's own words take the place of a sentence.
+        others = [sentence for code, sentence in sentences.items() if not code.startswith(STATED)]
+        return tuple(said for said in sentences.values() if not any(one.startswith(f"{said}; ") for one in others))
 
     summary = _words.summary
     answers = _words.answers

@@ -135,7 +135,7 @@ def validate_delta(delta: float, n_votes: int = 1) -> float:
 
 
 def _derive(everyone: Problem, dropped_loss: float | None) -> tuple[Certificate, Array]:
-    """Weight hypotheses by their losses, those of NaN not at all, and certify the result: see `certify`."""
+    """Weight hypotheses by their losses, those with NaN not at all, and certify the result: see `certify`."""
     settings, given = everyone.settings, everyone.losses
     chosen = ~np.isnan(given)
     rule = VOTINGS[settings.voting]

@@ -56,14 +56,15 @@ _TEST_DEPARTURES = {
 }
 
 # The code of an assumption in somebody's own words, which follow a colon.
-_STATED = "stated"
+STATED = "stated"
 
 _RESERVED = "reserved points, used in no validation set (by construction)"
 
 # What has to be true for some settings.
 _OTHERS = {
     "learner-from-elsewhere": (
-        "the base learner was configured without looking at the sample, and nothing in it was trained before"
+        "the base learner was configured without looking at the sample, and nothing in it was trained before, unless "
+        "another assumption says so"
     ),
     "learner-pretrained": (
         "a base learner holds a model that was trained before, which shapes hypotheses as their subsamples do: that "
@@ -125,7 +126,7 @@ _OTHERS = {
     ),
     "weights-known": "the weights are known, and not estimated from the new points",
     "new-points": "the new points are independent of the sample and had no part in making or choosing the classifier",
-    _STATED: "{}",
+    STATED: "{}",
 }
 
 # The sentences by code. Where one has a gap, what fills it follows the code, after a colon.
@@ -150,7 +151,7 @@ def encode_assumption(text: str) -> str:
     >>> encode_assumption("own-prior"), encode_assumption("the rows were shuffled")
     ('own-prior', 'stated:the rows were shuffled')
     """
-    return text if is_code(text) else f"{_STATED}:{text}"
+    return text if is_code(text) else f"{STATED}:{text}"
 
 
 def describe_assumption(code: str) -> str:

@@ -115,7 +115,7 @@ def usage_error(message: object) -> typer.Exit:
 
 @contextmanager
 def _user_errors(extra: str) -> Iterator[None]:
-    """Report what the library, by its own errors and ValueError, and the system say, without a traceback."""
+    """Report errors of the library and of the system, and ValueError, without a traceback."""
     try:
         yield
     except BrokenPipeError:

@@ -48,7 +48,7 @@ def _forget(names: Iterable[str]) -> None:
 
 
 def import_functions_first() -> None:
-    """Import `scipy.special` before what skops looks through for functions when a model is saved, in this order."""
+    """Import `scipy.special` before other packages: skops looks for its functions in all modules, in this order."""
     import scipy.special  # noqa: F401
 
 

@@ -244,7 +244,7 @@ def evaluate_on_rows(
 
 
 def _tabulate_validation(vote: Vote, certificate: Certificate, rest: SampleRows, k: int | None) -> Certificate:
-    """Add the confusion matrix of validation rows: all of one hypothesis, some of a vote, none if drawn."""
+    """Add the confusion matrix of validation rows: all of one hypothesis, some of a vote, none of a drawn one."""
     if certificate.voting == "gibbs" or vote.task.numeric or vote.task.width > MOST_CLASSES:
         return certificate
     most = len(rest) if certificate.voting == "best" else _MOST_OUT_OF_BAG

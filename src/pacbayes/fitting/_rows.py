@@ -531,7 +531,7 @@ class SourceBlock(Block):
 
 
 def scan_block(common: Iterable[Any], block: SourceBlock, wanted: list[NDArray[np.int64]], chunk: Any = None) -> Arrays:
-    """Hash all rows of a block, by `common` as many as `shift_for` says, and return those at positions wanted."""
+    """Hash all rows of a block, keep as many hashes as the shift says, and return the rows at wanted positions."""
     (shift,) = common
     parts: list[RowSummary] = []
     taken: list[list[NDArray[Any]]] = [[] for _ in wanted]

@@ -85,7 +85,7 @@ def _native(file: Any) -> Any:
 
 
 def guess_separator(file: BinaryIO, default: str) -> str:
-    """Return the character that splits the first rows into as many cells, two or more; `default` if none is better."""
+    """Return the character that splits the first rows into equally many cells, two or more; `default` if none is."""
     file.seek(0)
     sample = file.read(_SAMPLE_SIZE)
     if len(sample) == _SAMPLE_SIZE:

@@ -259,7 +259,7 @@ def is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _count_classes(owner: Any, least: int) -> Lengths:
-    """Return the number k of classes, 0 of numbers, if labels are sorted and different, and what follows from it."""
+    """Return the number k of classes, 0 for numbers, if labels are sorted and different, and what follows from it."""
     name = "classes" if isinstance(owner, pools.Hypotheses) else "classes_"
     check_attributes(owner, {name: "label: k"}, {})
     labels, what = getattr(owner, name), f"{name} of a {type(owner).__name__}"

@@ -96,7 +96,7 @@ class Task:
 
 @dataclass
 class Store:
-    """Results in a folder, one line of `results.jsonl` each; one with other settings raises `PaperError`."""
+    """Results in a folder, one line of `results.jsonl` each; a folder with other settings raises `PaperError`."""
 
     folder: Path
     settings: dict[str, Any]

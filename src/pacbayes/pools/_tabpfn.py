@@ -33,17 +33,23 @@ class TabPFNPool(CategoricalPool):
         As in `EstimatorPool`.
     """
 
+    takes_weights = False
+
     def assumptions(self) -> list[str]:
         return ["learner-pretrained", "predicts-by-row"]
 
     def check_settings(self) -> None:
         super().check_settings()
+        if not hasattr(self.estimator, "get_inference_config"):
+            raise ValueError(f"estimator must be a learner of tabpfn, version 8.2 or newer, got {self.estimator!r}")
         self._read_limits()  # weights that are missing are said before anything is trained
 
     def usable(self, sample: Sample, loss: Loss) -> Pool:
         pool, limits = super().usable(sample, loss), self._read_limits()
+        book = sample.code_book
+        n_features = sample.X.shape[1] if book is None else book.n_numbers + book.n_categories  # a date is several
         for what, number, most in (
-            ("columns", sample.n_columns, limits.MAX_NUMBER_OF_FEATURES),
+            ("columns", n_features, limits.MAX_NUMBER_OF_FEATURES),
             ("classes", sample.classes.size, limits.MAX_NUMBER_OF_CLASSES),
         ):
             if number > most:
