@@ -129,10 +129,12 @@ def _ask_out_of_bag(
     voters, their weights and their training sets.
     """
     voters = np.flatnonzero(vote.posterior > 0) if voters is None else voters
-    weights, subsamples = vote.posterior[voters], ChosenSubsamples(vote.subsamples, voters)
+    hypotheses, weights, subsamples = vote.hypotheses, vote.posterior[voters], vote.subsamples
+    if voters.size < len(hypotheses):  # a copy of all of them, and of their training sets, would take time
+        hypotheses, subsamples = hypotheses.take(voters), ChosenSubsamples(subsamples, voters)
     rest = rest.arrange(vote.split.entropy)
     tasks = [(block,) for block in rest.blocks(0, min(most, len(rest)), rest.block_rows)]
-    common, about = (vote.task, vote.hypotheses.take(voters), weights, subsamples), [weights, voters, vote.subsamples]
+    common, about = (vote.task, hypotheses, weights, subsamples), [weights, voters, vote.subsamples]
     return join_results(_run(rest, function, common, tasks, "weighting", name, about))
 
 
