@@ -13,15 +13,6 @@ from pacbayes.pools import FAMILIES, CategoricalPool, RBFSVMPool, UnionPool, mak
 pd = pytest.importorskip("pandas")
 
 
-@pytest.fixture(scope="module")
-def table():
-    rng = np.random.default_rng(0)
-    city = rng.choice(["Oslo", "Rome", "Lima", None], 300)
-    age = np.where(rng.random(300) < 0.1, np.nan, rng.uniform(18, 80, 300))
-    y = np.where((city == "Rome") | (np.nan_to_num(age) > 60), "yes", "no")
-    return pd.DataFrame({"city": city, "age": age}), y
-
-
 def pool(**settings):
     learner = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=20, min_samples_leaf=5)
     return CategoricalPool(learner, n_hypotheses=3, subsample_size=0.7, vote_by="probabilities", **settings)

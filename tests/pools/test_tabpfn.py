@@ -93,15 +93,6 @@ def tabpfn(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch)
 
 
-@pytest.fixture(scope="module")
-def table():
-    rng = np.random.default_rng(0)
-    city = rng.choice(["Oslo", "Rome", "Lima", None], 300)
-    age = np.where(rng.random(300) < 0.1, np.nan, rng.uniform(18, 80, 300))
-    y = np.where((city == "Rome") | (np.nan_to_num(age) > 60), "yes", "no")
-    return pd.DataFrame({"city": city, "age": age}), y
-
-
 def test_what_was_trained_before_is_assumed_not_to_have_seen_the_rows(tabpfn, table):
     X, y = table
     model = PACBayesClassifier(make_union(["tabpfn"]), random_state=0).fit(X, y)

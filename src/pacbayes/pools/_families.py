@@ -7,15 +7,12 @@ from functools import partial
 from typing import Any, Literal
 
 from pacbayes.pools._base import Pool, VoteBy
-from pacbayes.pools._categories import CategoricalPool
+from pacbayes.pools._categories import N_HYPOTHESES, SHARE, CategoricalPool
 from pacbayes.pools._learners import BoostingPool, ForestPool, LinearPool
 from pacbayes.pools._rbf_ridge import RBFRidgePool
 from pacbayes.pools._rbf_svm import RBFSVMPool
 from pacbayes.pools._tabpfn import TabPFNPool
 from pacbayes.pools._union import UnionPool
-
-# As many hypotheses, on as many rows, as of scikit-learn's boosted trees.
-_N_HYPOTHESES, _SHARE = 2, 0.9
 
 # Share of the rows that regressions are trained on.
 _NUMERIC_SHARE = 0.8
@@ -51,7 +48,7 @@ def _tabpfn(numeric: bool = False) -> Pool:
 
 
 def _library_pool(learner: Any, drawn: Mapping[str, Any], numeric: bool) -> CategoricalPool:
-    sampling: dict[str, Any] = {"n_hypotheses": _N_HYPOTHESES, "subsample_size": _SHARE}
+    sampling: dict[str, Any] = {"n_hypotheses": N_HYPOTHESES, "subsample_size": SHARE}
     vote_by: VoteBy = "labels" if numeric else "probabilities"
     return CategoricalPool(learner, param_distributions=drawn, vote_by=vote_by, **sampling)
 

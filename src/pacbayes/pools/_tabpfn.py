@@ -12,10 +12,7 @@ from pacbayes._fingerprint import digest
 from pacbayes._losses import Loss
 from pacbayes.exceptions import HypothesisError
 from pacbayes.pools._base import Pool, Sample
-from pacbayes.pools._categories import CategoricalPool
-
-# As many hypotheses, on as large a share of the rows, as of other libraries.
-_N_HYPOTHESES, _SHARE = 2, 0.9
+from pacbayes.pools._categories import N_HYPOTHESES, SHARE, CategoricalPool
 
 
 class TabPFNPool(CategoricalPool):
@@ -60,7 +57,7 @@ class TabPFNPool(CategoricalPool):
         # The limit of a CPU on all devices, so that the same seed gives the same subsamples.
         limits = self._read_limits()
         most = min(limits.MAX_NUMBER_OF_SAMPLES, limits.MAX_CPU_SAMPLES)
-        return [max(1, min(round(_SHARE * n), most))], _N_HYPOTHESES
+        return [max(1, min(round(SHARE * n), most))], N_HYPOTHESES
 
     def _fit_learner(self, learner: Any, X: Any, y: NDArray[Any], **how: Any) -> FittedTabPFN:
         return FittedTabPFN(learner, X, y)
