@@ -1,7 +1,12 @@
 r"""The direct bound: the largest loss of a posterior that the true losses of its hypotheses can have.
 
-With probability at least 1 - delta the true losses are in a convex set, :math:`\sum_h \pi_h e^{D_h(L_h)} \le
-1 / \delta` for comparators :math:`D_h`. By Lagrange duality the largest :math:`E_\rho[L_h]` in that set is
+Let :math:`D_h` be comparators (`pacbayes.bounds.comparators`): convex in the true loss, :math:`E[e^{D_h(L_h)}] \le 1`.
+By Markov's inequality, with probability at least 1 - delta the true losses are in the convex set
+
+.. math:: C = \left\{L \in [0, 1]^m : \sum_h \pi_h e^{D_h(L_h)} \le \frac1\delta\right\},
+
+and then, for all posteriors rho at once, :math:`E_\rho[L_h] \le \max_{L \in C} \sum_h \rho_h L_h`. Change of measure
+would only enlarge the set. By Lagrange duality the maximum is
 
 .. math:: \min_{\nu > 0} \left\{\frac\nu\delta + \sum_h \max_L [\rho_h L - \nu \pi_h e^{D_h(L)}]\right\},
 

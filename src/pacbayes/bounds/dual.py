@@ -1,7 +1,13 @@
 r"""PAC-Bayesian bounds for unequal validation sets, without Jensen's inequality.
 
-`pacbayes.posterior.minimize_dual_bound` says what is bounded for every :math:`\mu > 0`. For a given mu the best
-posterior is proportional to :math:`\pi_h e^{-\psi_h(\mu) / \mu}`, and what it attains is
+Let hypothesis h have empirical loss :math:`\hat L_h` on :math:`n_h` points that did not shape it, and let
+:math:`D_h` be a comparator (`pacbayes.bounds.comparators`): convex in the true loss, with
+:math:`E[e^{D_h(L_h)}] \le 1`. With probability at least 1 - delta, for all posteriors rho simultaneously,
+
+.. math:: E_\rho[D_h(L_h)] \le KL(\rho \| \pi) + \ln\frac1\delta.
+
+`pacbayes.posterior.minimize_dual_bound` says what follows for :math:`E_\rho[L]` and every :math:`\mu > 0`. For a given
+mu the best posterior is proportional to :math:`\pi_h e^{-\psi_h(\mu) / \mu}`, and what it attains is
 
 .. math:: F(\mu) = \mu \left[\ln\frac1\delta - \ln \sum_h \pi_h e^{-\psi_h(\mu) / \mu}\right].
 

@@ -122,7 +122,10 @@ _MOST_VOTERS = 8
 
 
 def choose_voters(rho: Array, losses: Array, n: NDArray[Any], kl_divs: Array, delta: float) -> NDArray[np.intp]:
-    """Choose the voters that a vote is compared with: the heaviest and those with the smallest bounds, rising."""
+    """Choose the voters that a vote is compared with: the heaviest and those with the smallest bounds, rising.
+
+    Unlabelled points have no say in it. `kl_divs` are the divergences of the point masses from the prior.
+    """
     half = _MOST_VOTERS // 2
     bounds = kl_inverse_upper(losses, (np.minimum(kl_divs, 1e300) - math.log(delta)) / n)
     heaviest, best = np.argsort(-rho, kind="stable")[:half], np.argsort(bounds, kind="stable")[:half]

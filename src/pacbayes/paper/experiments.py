@@ -95,7 +95,11 @@ def run_weighting(split: ExperimentSplit, n_jobs: int | None, values: int) -> Re
 
 
 def run_quasiconvexity(split: ExperimentSplit, n_jobs: int | None, values: int) -> Result:
-    """Find the largest m, up to n, before the first failure of Theorem var (tuned, refined b) and of all conditions."""
+    """Find the largest m, up to n, before the first failure of Theorem var and of all conditions.
+
+    Theorem var is taken with tuned intervals and the refined b. Theorem global-min for all lambda is one of all
+    conditions.
+    """
     n = split.n
     pool = Aggregation(split, n, split.subsample_size, n_jobs)
     # F is quasiconvex for m <= K(0,0) + 1 whatever the losses, and the paper reports no less.

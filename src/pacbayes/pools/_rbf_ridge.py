@@ -1,4 +1,9 @@
-"""Kernel ridge regressions on subsamples, many at once, in the engine of the RBF-SVMs."""
+"""Kernel ridge regressions on subsamples, many at once, in the engine of the RBF-SVMs.
+
+A regression predicts f(x) = b + sum_p c_p exp(-gamma |x - x_p|^2), where an SVM of two classes votes by the sign of it.
+The engine computes it in double precision, and a prediction depends on its row only: it has the same bits in any block,
+by any worker, and on all processors with fused multiply-adds.
+"""
 
 from __future__ import annotations
 
