@@ -2,8 +2,9 @@
 Which family wins?
 ==================
 
-SVMs, boosted trees, forests and logistic regressions share one vote, and the weights choose among them: trees where
-the class depends on steps in two of many columns, SVMs where a smooth boundary in all of them separates the classes.
+SVMs, boosted trees, forests and logistic regressions share one vote, and the weights choose among them: boosted trees
+nearly alone where the class depends on steps in two of many columns, together with SVMs where a smooth boundary in all
+of them separates the classes.
 Nothing is cross-validated, and the certificate is that of the vote.
 """
 
