@@ -283,7 +283,7 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
     require(book is None or len(book.names) == n["n_features"], "the code book has other columns")
     named = fitted.feature_names is None or all(type(name) is str for name in fitted.feature_names)
     require(named, "names of features are no text")
-    n_features = n["n_features"] if book is None else book.n_features
+    n_features, n_compared = (n["n_features"],) * 2 if book is None else (book.n_features, book.first_text)
     require(not isinstance(fitted.best.hypotheses, pools.Untrained), "no hypothesis was trained")
     for vote in fitted.votes:
         n_votes, hypotheses = vote.certificate.n_votes, vote.hypotheses
@@ -299,7 +299,7 @@ def _check_fitted_votes(fitted: Any, n: Lengths) -> None:
         for group in hypotheses.groups.values() if isinstance(hypotheses, pools.HypothesisGroups) else [hypotheses]:
             if isinstance(group, (pools.RBFSVMs, pools.RBFRidges)):
                 require(group.code_book == book, "hypotheses have another code book")
-                require(group.points.shape[1] == n_features, "support vectors have other features")
+                require(group.points.shape[1] == n_compared, "support vectors have other features")
             elif isinstance(group, pools.ScoreModels):
                 require(group.code_book == book, "hypotheses have another code book")
                 _check_models(group, n_features)
@@ -386,7 +386,7 @@ def _check_support_vectors(models: Any, n: Lengths) -> None:
         scaling = {"scale": "double? sparse rows: m d", "shared_scale": "finite?: d", "fill": {None}}
         check_attributes(models, {"points": "double sparse rows: n d", **scaling}, n)
         return
-    n |= {"d": book.n_features, "numbers": book.n_numbers}
+    n |= {"d": book.first_text, "numbers": book.n_numbers}
     scaling = {"scale": "double >=0 rows: m d", "shared_scale": {None}, "fill": "double rows: m numbers"}
     check_attributes(models, {"points": "double nan rows: n d", **scaling}, n)
     # Numbers of a table may be missing.
@@ -407,6 +407,10 @@ def _check_code_book(book: Any, n: Lengths) -> None:
         entries = getattr(book, name)
         require(isinstance(entries, tuple) and len(entries) == len(book.names), f"{name} of a code book is no tuple")
         require({type(entry) for entry in entries} <= kinds, f"{name} of a code book is of another type")
+    texts = book.texts or (False,) * len(book.names)
+    require(isinstance(texts, tuple) and len(texts) == len(book.names), "texts of a code book is no tuple")
+    for labels, is_text in zip(book.categories, texts, strict=True):
+        require(type(is_text) is bool and (labels is not None or not is_text), "a text has no categories")
     for labels, is_date in zip(book.categories, book.dates, strict=True):
         if labels is not None:
             require(not is_date, "a column of dates has categories")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,9 @@ from pacbayes.io.tables import Table
 _FEWEST_ROWS = 20
 # More whole numbers than this are more likely amounts than classes.
 _MOST_CLASSES = 20
+
+# Different texts whose words are counted.
+_MOST_TEXTS = 10_000
 
 # Share of rows with a number of their own beyond which whole numbers may be ids: amounts repeat more often.
 _IDS, _NAMED_IDS = 0.9, 0.5
@@ -43,7 +46,7 @@ class Finding:
         What is remarkable, as the rest of a sentence that begins with the name of the column.
     leave_out : bool
         Whether nothing can be learned from the column: it is empty, constant, numbers the rows, or is text that is
-        different in every row.
+        different in every row, and so are its words.
     """
 
     column: str
@@ -149,6 +152,12 @@ def _numbers_rows(name: str, values: pd.Series[Any], distinct: int) -> bool:
     return len(values) >= _FEWEST_ROWS and bool(consecutive) and _are_whole(values)
 
 
+def _repeats_words(texts: pd.Series[Any]) -> bool:
+    """Return whether different texts have words in common, as sentences have, and ids have not."""
+    words = Counter(word for text in texts[:_MOST_TEXTS] for word in re.findall(r"\w+", text.lower()))
+    return 2 * len(words) < words.total()
+
+
 def _inspect_text(name: str, values: pd.Series[Any], present: int, distinct: int) -> Iterator[Finding]:
     names = pd.Series(values.cat.categories, dtype="string")
     if _UNNAMED.fullmatch(name) and distinct == len(values):
@@ -163,6 +172,8 @@ def _inspect_text(name: str, values: pd.Series[Any], present: int, distinct: int
         yield Finding(
             name, f"is read as text, and {names.iloc[0]!r} looks like a number: write digits and a point only"
         )
+    elif _repeats_words(names):
+        return
     elif distinct == present >= _FEWEST_ROWS:
         yield Finding(name, "is text that is different in every row, as names and ids are", leave_out=True)
     elif present >= _FEWEST_ROWS and distinct > present / 2:

@@ -84,12 +84,11 @@ def to_frame(X: Any, book: CodeBook) -> Any:
     import pandas as pd
 
     X = book.encode(X) if is_table(X) else X  # a hypothesis of its own is asked about tables as they are
-    first = book.n_features - book.n_categories
     columns: dict[str, Any] = {f"x{j}": X[:, j] for j in range(book.n_numbers)}
     known = [labels for labels in book.categories if labels is not None]
     for j, labels in enumerate(known):
         # Unknown categories and gaps, -1 and 0, are categories of their own.
         kinds = pd.CategoricalDtype([str(code) for code in range(-1, len(labels) + 1)])
-        codes = X[:, first + j].astype(int) + 1
+        codes = X[:, book.first_category + j].astype(int) + 1
         columns[f"c{j}"] = pd.Categorical.from_codes(codes, dtype=kinds)
     return pd.DataFrame(columns)

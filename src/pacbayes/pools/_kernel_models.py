@@ -41,6 +41,11 @@ def remember(compute: Callable[[_Owner], _Result]) -> Callable[[_Owner], _Result
     return get
 
 
+def compared(X: Any, book: CodeBook | None) -> Any:
+    """Return the columns of features that distances compare: all but those of texts."""
+    return X if book is None or not book.texts else X[:, : book.first_text]
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class KernelModels(Hypotheses):
     """Trained sums of RBF kernels, stored as a few arrays.
@@ -163,12 +168,12 @@ class KernelModels(Hypotheses):
 
     def _support_vectors(self, X: Any, rows: NDArray[np.int32]) -> Any:
         """Return rows of the training sample, ready for the engine."""
-        points = scaled(X[rows], self.shared_scale)
+        points = scaled(compared(X[rows], self.code_book), self.shared_scale)
         return to_csr(points) if is_wide(X) else np.ascontiguousarray(contiguous(points), dtype=np.float64)
 
     def _queries(self, X: Any, points: Any) -> tuple[Any, Any]:
         """Return rows to predict, and support vectors, as the engine reads them: both sparse, or both dense."""
-        queries = to_engine(scaled(X, self.shared_scale), sparse=issparse(points))
+        queries = to_engine(scaled(compared(X, self.code_book), self.shared_scale), sparse=issparse(points))
         return queries, to_engine(points, sparse=True) if issparse(points) else points
 
     def _encoded(self, X: Any) -> Any:

@@ -17,7 +17,7 @@ from pacbayes._settings import SAMPLING, Choice, Constraint, Number, Several, is
 from pacbayes._validation import Array
 from pacbayes.pools._base import Codes, Hypotheses, Numbers, Pool, Sample
 from pacbayes.pools._groups import HypothesisGroups
-from pacbayes.pools._kernel_models import KernelModels
+from pacbayes.pools._kernel_models import KernelModels, compared
 from pacbayes.pools._layout import check_magnitude, is_wide, scaled
 from pacbayes.sampling import ChosenSubsamples, Subsamples
 
@@ -132,7 +132,8 @@ class KernelPool(Pool):
         **own: Any,
     ) -> Any:
         """Return hypotheses in the arrays that the engine has trained on rows that are `used` of the sample."""
-        book, shape, scale = sample.code_book, (penalty.size, sample.X.shape[1]), None
+        book, scale = sample.code_book, None
+        shape = (penalty.size, sample.X.shape[1] if book is None else book.first_text)
         if is_wide(sample.X) and scaler is not None:
             scale = csr_array((result["scale"], result["scale_indices"], result["scale_indptr"]), shape=shape)
         elif scaler is not None or book is not None:
@@ -165,7 +166,8 @@ def gather_points(
     """
     X, rows = sample.X, subsamples.concatenated(range(len(subsamples)))
     as_it_is = scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
-    if as_it_is and not copy:
+    has_texts = sample.code_book is not None and sample.code_book.texts
+    if as_it_is and not copy and not has_texts:
         return X, sample.codes, rows, None
     used, positions = np.unique(rows, return_inverse=True)
-    return scaled(X[used], scale), sample.codes[used], positions.astype(np.int32), used
+    return scaled(compared(X[used], sample.code_book), scale), sample.codes[used], positions.astype(np.int32), used

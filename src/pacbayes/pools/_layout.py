@@ -86,3 +86,8 @@ def part_sizes(n_classes: NDArray[Any], counts: NDArray[Any], class_at: Any = No
     class_at = starts(k)[:-1] if class_at is None else class_at
     s = np.add.reduceat(counts, class_at, dtype=np.int64) if k.size else k
     return {"classes": k, "counts": k, "support": s, "coefficients": (k - 1) * s, "intercepts": k * (k - 1) // 2}
+
+
+def count_outputs(n_classes: Any) -> Any:
+    """Return how many scores models of so many classes have: none for one, and one for two, or if they are numbers."""
+    return np.where(n_classes <= 2, np.abs(n_classes - 1), n_classes)

@@ -20,7 +20,7 @@ from pacbayes._losses import Loss
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
 from pacbayes.pools._base import Codes, Hypotheses, TrainedModel, ValidationBlock, VoteBy
-from pacbayes.pools._layout import contiguous, segments, starts
+from pacbayes.pools._layout import contiguous, count_outputs, segments, starts
 from pacbayes.rows import CodeBook, is_table
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64)
@@ -37,11 +37,6 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     smallest = next(kind for kind in _INTEGERS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     return values.astype(smallest, copy=False)
-
-
-def count_outputs(n_classes: Any) -> Any:
-    """Return how many scores models of so many classes have: none for one, and one for two, or if they are numbers."""
-    return np.where(n_classes <= 2, np.abs(n_classes - 1), n_classes)
 
 
 class Parts(NamedTuple):

@@ -14,6 +14,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "../_texts.h"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -210,8 +212,18 @@ std::size_t entry_of(double category, std::size_t size) {
   return category >= 0 && category + 1 < static_cast<double>(size) ? static_cast<std::size_t>(category) + 1 : 0;
 }
 
+// What stands for the size of a table of the parts of a text.
+constexpr std::int64_t kOfText = -1;
+
+std::int64_t count_entries(std::int64_t table_size) {
+  return table_size == kOfText ? static_cast<std::int64_t>(pacbayes::kTextParts) : table_size;
+}
+
+// How many columns of X have a table together.
+std::size_t count_columns(std::int64_t table_size) { return table_size == kOfText ? pacbayes::kTextColumns : 1; }
+
 // Write features: columns of X as they are, where they have no table, and otherwise what tables, one after another,
-// hold for their categories.
+// hold for their categories, or the sum of what they hold for the parts of their texts.
 template <class T>
 void encode(Matrix<double> X, Vector<std::int32_t> columns, Vector<std::int64_t> table_sizes, Vector<double> tables,
             OutMatrix<T> out) {
@@ -221,20 +233,27 @@ void encode(Matrix<double> X, Vector<std::int32_t> columns, Vector<std::int64_t>
   const double* table = tables.data();
   std::int64_t left = static_cast<std::int64_t>(tables.shape(0));
   for (std::size_t k = 0; k < n_features; ++k) {
-    const std::int64_t size = table_sizes.data()[k], column = columns.data()[k];
-    require(column >= 0 && column < static_cast<std::int64_t>(d), "columns must be those of X");
+    const std::int64_t size = count_entries(table_sizes.data()[k]), column = columns.data()[k];
+    const auto last = static_cast<std::int64_t>(d) - static_cast<std::int64_t>(count_columns(table_sizes.data()[k]));
+    require(column >= 0 && column <= last, "columns must be those of X");
     require(size >= 0 && size <= left, "table_sizes must add up to the tables");
     left -= size;
   }
   require(left == 0, "table_sizes must add up to the tables");
   nb::gil_scoped_release unlocked;
   for (std::size_t k = 0; k < n_features; ++k) {
-    const auto size = static_cast<std::size_t>(table_sizes.data()[k]);
+    const auto size = static_cast<std::size_t>(count_entries(table_sizes.data()[k]));
     const double* const column = X.data() + columns.data()[k];
     T* const to = out.data() + k;
     for (std::size_t i = 0; i < n; ++i) {
-      const double x = column[i * d];
-      to[i * n_features] = static_cast<T>(size ? table[entry_of(x, size)] : x);
+      double x = column[i * d];
+      if (table_sizes.data()[k] == kOfText) {
+        x = 0;
+        pacbayes::for_each_part(column + i * d, [&](std::size_t part) { x += table[part]; });
+      } else if (size) {
+        x = table[entry_of(x, size)];
+      }
+      to[i * n_features] = static_cast<T>(x);
     }
     table += size;
   }
@@ -271,17 +290,20 @@ void linear_scores(Matrix<T> X, Vector<double> center, Vector<double> low, Vecto
                    Vector<double> intercepts, OutMatrix<double> out) {
   const std::size_t n = X.shape(0), d = X.shape(1), p = center.shape(0), n_outputs = intercepts.shape(0);
   const bool splines = step.shape(0) > 0;
-  require(p + table_sizes.shape(0) == d, "X must have a column for each number and each table");
   require(low.shape(0) == step.shape(0) && (!splines || step.shape(0) == p), "low and step must have an entry per number");
   for (std::size_t j = 0; j < step.shape(0); ++j) require(step.data()[j] > 0, "step must be positive");
   require(coefficients.shape(0) == (splines ? kBasis * p : p) && coefficients.shape(1) == n_outputs,
           "coefficients must have a row per number, or spline");
   require(out.shape(0) == n && out.shape(1) == n_outputs, "out must have a row for each row of X");
   std::int64_t left = static_cast<std::int64_t>(tables.shape(0));
+  std::size_t width = p;
   for (std::size_t c = 0; c < table_sizes.shape(0); ++c) {
-    require(table_sizes.data()[c] >= 1 && table_sizes.data()[c] <= left, "table_sizes must add up to the tables");
-    left -= table_sizes.data()[c];
+    const std::int64_t size = count_entries(table_sizes.data()[c]);
+    require(size >= 1 && size <= left, "table_sizes must add up to the tables");
+    left -= size;
+    width += count_columns(table_sizes.data()[c]);
   }
+  require(width == d, "X must have columns for each number and each table");
   require(left == 0 && tables.shape(1) == n_outputs, "table_sizes must add up to the tables");
   nb::gil_scoped_release unlocked;
   for (std::size_t begin = 0; begin < n; begin += kTogether) {
@@ -301,12 +323,19 @@ void linear_scores(Matrix<T> X, Vector<double> center, Vector<double> low, Vecto
       }
     }
     const double* table = tables.data();
-    for (std::size_t j = p; j < d; ++j) {
-      const auto size = static_cast<std::size_t>(table_sizes.data()[j - p]);
+    std::size_t j = p;
+    for (std::size_t c = 0; c < table_sizes.shape(0); ++c) {
+      const auto size = static_cast<std::size_t>(count_entries(table_sizes.data()[c]));
       for (std::size_t i = 0; i < together; ++i) {
-        const double* const added = table + entry_of(static_cast<double>(rows[i * d + j]), size) * n_outputs;
-        for (std::size_t k = 0; k < n_outputs; ++k) to[i * n_outputs + k] += added[k];
+        const auto add = [&](std::size_t entry) {
+          for (std::size_t k = 0; k < n_outputs; ++k) to[i * n_outputs + k] += table[entry * n_outputs + k];
+        };
+        if (table_sizes.data()[c] == kOfText)
+          pacbayes::for_each_part(rows + i * d + j, add);
+        else
+          add(entry_of(static_cast<double>(rows[i * d + j]), size));
       }
+      j += count_columns(table_sizes.data()[c]);
       table += size * n_outputs;
     }
   }
@@ -341,7 +370,7 @@ void probabilities(OutMatrix<double> scores) {
 template <class Target>
 struct Problem {
   const double* numbers;           // (n, p), standardised
-  const std::int32_t* categories;  // (n, c), as rows of weights
+  const std::int32_t* categories;  // (n, c), as rows of weights; -1 for none
   const Target* targets;
   std::size_t n, p, c, n_weights, n_outputs;
   double penalty;
@@ -356,6 +385,7 @@ struct Problem {
       for (std::size_t i = 0; i < together; ++i) {
         std::copy_n(w + (n_weights - 1) * n_outputs, n_outputs, scores.data() + i * n_outputs);
         for (std::size_t j = 0; j < c; ++j) {
+          if (categories[(begin + i) * c + j] < 0) continue;
           const double* const added = w + categories[(begin + i) * c + j] * n_outputs;
           for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += added[k];
         }
@@ -403,6 +433,7 @@ struct Problem {
       score[code] -= 1;
     }
     for (std::size_t j = 0; j < c; ++j) {
+      if (categories[point * c + j] < 0) continue;
       double* const added = g + categories[point * c + j] * n_outputs;
       for (std::size_t k = 0; k < n_outputs; ++k) added[k] += score[k];
     }
@@ -484,8 +515,8 @@ void minimise(const Problem<Target>& problem, double* weights, double tolerance,
   std::copy(at.begin(), at.end(), weights);
 }
 
-// Weights up to which those of numbers are found by a factorisation, rather than step by step.
-constexpr std::size_t kMostFactored = 1500;
+// Weights up to which those of numbers are found by a factorisation, rather than step by step: fewer than texts have.
+constexpr std::size_t kMostFactored = 1000;
 
 // What of a pivot must be left of its column for more than rounding to be there.
 constexpr double kLeastPivot = 1e-13;
@@ -499,7 +530,8 @@ void solve_least_squares(const Problem<double>& problem, double* weights) {
   for (std::size_t i = 0; i < problem.n; ++i) {
     std::copy_n(problem.numbers + i * problem.p, problem.p, row.begin());
     std::fill(row.begin() + static_cast<std::ptrdiff_t>(problem.p), row.end(), 0.0);
-    for (std::size_t j = 0; j < problem.c; ++j) row[problem.categories[i * problem.c + j]] = 1;
+    for (std::size_t j = 0; j < problem.c; ++j)
+      if (problem.categories[i * problem.c + j] >= 0) row[problem.categories[i * problem.c + j]] = 1;
     row[m - 1] = 1;
     for (std::size_t a = 0; a < m; ++a) {
       if (row[a] == 0) continue;  // most categories and splines
@@ -550,7 +582,7 @@ void train_linear(Matrix<double> numbers, Matrix<std::int32_t> categories, Vecto
             "targets must be finite, or those of classes");
   for (std::size_t i = 0; i < n * c; ++i) {
     const std::int64_t row = categories.data()[i];
-    require(row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights) - 1,
+    require(row == -1 || (row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights) - 1),
             "categories must name rows of weights");
   }
   nb::gil_scoped_release unlocked;

@@ -3,27 +3,44 @@
 Trees either split a column by sets of its categories, or read the shares of the classes among the points of a category,
 or the mean of their numbers: target statistics. Those of a training point must not know its own target: they are
 computed from other parts of the subsample (D. Micci-Barreca, A preprocessing scheme for high-cardinality categorical
-attributes, SIGKDD Explorations 3, 2001; cross-fitted as by scikit-learn's TargetEncoder).
+attributes, SIGKDD Explorations 3, 2001; cross-fitted as by scikit-learn's TargetEncoder). So are the scores of texts,
+those of a linear model of their words and sequences of letters.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacbayes._validation import Array
 from pacbayes.pools import _scores
-from pacbayes.rows import CodeBook
+from pacbayes.pools._layout import count_outputs
+from pacbayes.rows import TEXT_BITS, TEXT_COLUMNS, CodeBook
 
 # Targets of a subsample: classes numbered from 0, all of which appear, or numbers.
 Targets = NDArray[np.intp] | NDArray[np.float64]
 
 # Parts of a subsample, each of which is encoded by the others.
 _FOLDS = 5
+
+# What stands for the size of a table of the parts of a text, and how many entries it has.
+TEXT, N_TEXT_PARTS = -1, TEXT_COLUMNS * TEXT_BITS
+
+# Inverse strength of the penalty of the linear models of texts, and when their training ends.
+_TEXT_C, _TEXT_TOLERANCE, _TEXT_STEPS = 0.5, 1e-2, 100
+
+
+class _Feature(NamedTuple):
+    """A feature that a subsample determines."""
+
+    column: int  # the first of those that it is made from
+    table_size: int
+    table: Array
+    points: Array  # what it is for training points
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +49,7 @@ class TableEncoding:
 
     columns: NDArray[Any]  # (p,): the column of each feature
     # (p,): number of entries in the table of each feature, 0 for numbers. The first is for unknown categories, the
-    # others for those numbered 0, 1, ...
+    # others for those numbered 0, 1, ... Where it is TEXT, they are for the parts of the text that begins in the column.
     table_sizes: NDArray[Any]
     tables: Array  # one after another
     n_sets: int = 0  # number of features, the first ones, that trees split by sets of categories
@@ -46,28 +63,29 @@ class TableEncoding:
         Categories are numbered for trees to split by sets of them where a column has at most so many. Indicators of
         gaps are left out: trees know what is missing.
         """
-        first = book.n_features - book.n_categories
-        sets: list[tuple[int, Array, Array]] = []  # column, table and feature for training
-        statistics: list[tuple[int, Array, Array]] = []
-        for column, n_entries in enumerate(entry_counts(book), first):
+        sets, statistics, texts = [], [], []
+        for column, n_entries in enumerate(entry_counts(book), book.first_category):
             entries = X[:, column].astype(np.intp) + 1
             seen, numbers = np.unique(entries, return_inverse=True)
             if seen.size <= most_in_sets:
                 table = np.full(n_entries, np.nan)
                 table[seen] = np.arange(seen.size)
-                sets.append((column, table, numbers.astype(np.float64)))
+                sets.append(_Feature(column, table.size, table, numbers.astype(np.float64)))
             else:
                 tables, features = target_statistics(entries, targets, n_entries, rng)
-                statistics += [(column, table, feature) for table, feature in zip(tables.T, features.T, strict=True)]
-        plain = [(column, np.empty(0), X[:, column]) for column in range(book.n_numbers)]
-        everything = [*sets, *plain, *statistics]
+                statistics += [_Feature(column, n_entries, *pair) for pair in zip(tables.T, features.T, strict=True)]
+        plain = [_Feature(column, 0, np.empty(0), X[:, column]) for column in range(book.n_numbers)]
+        for column in range(book.first_text, book.n_features, TEXT_COLUMNS):
+            tables, features = text_scores(X[:, column : column + TEXT_COLUMNS], targets, rng)
+            texts += [_Feature(column, TEXT, *pair) for pair in zip(tables.T, features.T, strict=True)]
+        everything = [*sets, *plain, *statistics, *texts]
         encoding = cls(
-            np.array([column for column, _, _ in everything]),
-            np.array([table.size for _, table, _ in everything]),
-            np.concatenate([table for _, table, _ in everything]),
+            np.array([feature.column for feature in everything]),
+            np.array([feature.table_size for feature in everything]),
+            np.concatenate([feature.table for feature in everything]),
             len(sets),
         )
-        return encoding, np.column_stack([feature for _, _, feature in everything])
+        return encoding, np.column_stack([feature.points for feature in everything])
 
     def encode(self, X: Array, dtype: Any) -> NDArray[Any]:
         """Return the features of coded rows."""
@@ -114,6 +132,44 @@ def target_statistics(
         others = [_smoothed(*(np.delete(part, k, axis=0).sum(axis=0) for part in parts)) for k in range(_FOLDS)]
         features.append(np.stack(others)[fold, entries])
     return np.column_stack(tables), np.column_stack(features)
+
+
+def text_positions(X: Array) -> NDArray[np.int32]:
+    """Return the entries of tables of texts that rows have, given the columns of their parts; -1 after the last."""
+    words = np.ascontiguousarray(X).astype("<u8").view(np.uint8).reshape(len(X), -1, 8)
+    bits = np.unpackbits(words, axis=2, bitorder="little")[:, :, :TEXT_BITS].reshape(len(X), -1)
+    counts = bits.sum(axis=1, dtype=np.intp)
+    positions = np.full((len(X), int(counts.max(initial=0))), -1, dtype=np.int32)
+    rows, entries = np.nonzero(bits)
+    positions[rows, np.arange(rows.size) - (np.cumsum(counts) - counts)[rows]] = entries
+    return positions
+
+
+def text_scores(X: Array, targets: Targets, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return what parts of a text add to scores of classes, or to numbers, and the scores of training points.
+
+    A linear model is trained on which parts texts have; the score of a training point is by one of the other parts of
+    the subsample. Of two classes, one score is enough.
+    """
+    positions = text_positions(X)
+    n_outputs = int(count_outputs(0 if targets.dtype.kind == "f" else int(targets.max()) + 1))
+    columns, sizes = np.zeros(n_outputs, dtype=np.int32), np.full(n_outputs, TEXT, dtype=np.int64)
+
+    def train(chosen: NDArray[np.bool_]) -> Array:
+        weights, n = np.zeros((N_TEXT_PARTS + 1, n_outputs)), int(np.count_nonzero(chosen))
+        arrays = (np.empty((n, 0)), positions[chosen], compiled_targets(targets[chosen]))
+        _scores.train_linear(*arrays, 1 / (_TEXT_C * n), _TEXT_TOLERANCE, _TEXT_STEPS, weights)
+        return weights[:-1]
+
+    fold = rng.permutation(targets.size) % _FOLDS
+    features = np.zeros((targets.size, n_outputs))
+    for k in range(_FOLDS):
+        own = fold == k
+        if own.any() and not own.all():
+            scores = np.empty((np.count_nonzero(own), n_outputs))
+            _scores.encode(np.ascontiguousarray(X[own]), columns, sizes, train(~own).T.ravel(), scores)
+            features[own] = scores
+    return train(np.ones(targets.size, dtype=bool)), features
 
 
 def _smoothed(sums: NDArray[Any], counts: NDArray[Any], squares: NDArray[Any] | None = None) -> Array:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pacbayes._validation import Array
 from pacbayes.pools import _scores, _tree_training
 from pacbayes.pools._base import Codes
-from pacbayes.pools._layout import contiguous
-from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels, count_outputs
+from pacbayes.pools._layout import contiguous, count_outputs
+from pacbayes.pools._score_models import ModelArrays, Parts, ScoreModels
 from pacbayes.pools._table_encoding import TableEncoding, Targets, compiled_targets
 
 # Share of the points whose errors are squared by a loss of numbers; larger ones are absolute.
@@ -50,7 +50,7 @@ class TreeArrays(ModelArrays):
     values: Annotated[Array, Parts("values", "double rows")]  # of one output if trees are boosted, or of all
     # How rows of a table become features, as in `TableEncoding`.
     columns: Annotated[NDArray[Any], Parts("inputs", "int >=0")]
-    table_sizes: Annotated[NDArray[Any], Parts("inputs", "int >=0")]
+    table_sizes: Annotated[NDArray[Any], Parts("inputs", "int >=-1")]
     tables: Annotated[Array, Parts("entries", "double nan rows")]
 
     _BEGINNING = "baseline"

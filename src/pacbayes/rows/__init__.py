@@ -12,6 +12,7 @@ from pacbayes.rows._arrays import ArraySource, MemmapSource, ZarrSource, is_mapp
 from pacbayes.rows._base import Labels, Source, sort_labels
 from pacbayes.rows._code_book import CodeBook, is_table, is_text, learn_code_book, to_days
 from pacbayes.rows._dask import DaskArraySource, DaskTableSource, is_dask
+from pacbayes.rows._hashing import TEXT_BITS, TEXT_COLUMNS
 from pacbayes.rows._parquet import (
     ANY_SIZE,
     MOST_GROWTH,
@@ -27,6 +28,8 @@ from pacbayes.rows._recognition import RowSummary, Sums, TrainingRows, add_sums,
 __all__ = [
     "ANY_SIZE",
     "MOST_GROWTH",
+    "TEXT_BITS",
+    "TEXT_COLUMNS",
     "ArraySource",
     "CodeBook",
     "ColumnRanges",

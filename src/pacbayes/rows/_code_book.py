@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pacbayes._json_fields import parse_object, read_object
 from pacbayes._validation import Array
+from pacbayes.rows._hashing import TEXT_COLUMNS, hash_texts
 
 # Numbers of categories: of a gap, of one that the code book does not know, and of the first one that it knows. No point
 # of the sample has an unknown category, so that an unknown one differs from all that it is compared with.
@@ -50,6 +51,9 @@ _PERIODS = (365.2425, 7.0, 1.0)
 # Features of a date: the days since 1970, and two for its place in each period.
 N_DATE_FEATURES = 1 + 2 * len(_PERIODS)
 
+# Categories are read as texts, too, if there are more, and more than a share of the rows: new rows have other ones.
+_FEW_CATEGORIES, _REPEATED_SHARE = 50, 0.05
+
 
 def to_days(values: NDArray[Any]) -> Array:
     """Return dates as days since 1970, or durations as days, whatever their unit and range; NaN where one is missing.
@@ -76,13 +80,29 @@ def expand_days(days: Array) -> Array:
     return np.column_stack([days, *(4 * np.abs(phase - np.floor(phase) - 0.5) - 1 for phase in phases)])
 
 
+def to_parts(labels: Sequence[str]) -> Array:
+    """Return which parts texts have, their words and all sequences of three letters: bits of numbers below 2^52.
+
+    Two of the 1040 parts may be one, since parts are hashed: nothing is learned from the texts.
+
+    >>> [sum(int(held).bit_count() for held in row) for row in to_parts(["", "a", "A.", "civic"])]
+    [0, 2, 2, 6]
+    """
+    encoded = [label.encode("utf-8", "surrogatepass") for label in labels]
+    parts = np.empty((len(encoded), TEXT_COLUMNS))
+    ends = np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+    hash_texts(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends, parts)
+    return parts
+
+
 @dataclass(frozen=True)
 class CodeBook:
     """Which column of the engine's rows each column of a table becomes, and which number each category.
 
     The rows consist of the numbers, NaN where they are missing; of an indicator, 0 or 1, for every column of numbers
-    with gaps; and of the numbers of categories. A gap in a column of numbers that had none in the sample is indicated
-    as well, in a column for all of these: it holds the root of their number, so that each adds 1 to a squared distance.
+    with gaps; of the numbers of categories; and of the parts of those that are texts. A gap in a column of numbers that
+    had none in the sample is indicated as well, in a column for all of these: it holds the root of their number, so
+    that each adds 1 to a squared distance.
     A date becomes seven numbers: the days since 1970, and two for its place in the year, the week and the day.
 
     Examples
@@ -99,6 +119,7 @@ class CodeBook:
     categories: tuple[tuple[str, ...] | None, ...]  # of each column; None for one of numbers or dates
     dates: tuple[bool, ...]  # whether each column holds dates
     gaps: tuple[bool, ...]  # whether each column had gaps in the sample
+    texts: tuple[bool, ...] = ()  # whether the categories of each column are read as texts; empty if none are
 
     @classmethod
     def learn(cls, table: Any) -> CodeBook:
@@ -108,11 +129,13 @@ class CodeBook:
     @classmethod
     def of(cls, columns: Sequence[ColumnSummary]) -> CodeBook:
         """Return the code book of columns that were summarised."""
+        texts = tuple(column.holds_texts for column in columns)
         return cls(
             names=tuple(column.name for column in columns),
             categories=tuple(tuple(sorted(one.labels)) if one.kind == "category" else None for one in columns),
             dates=tuple(column.kind == "date" for column in columns),
             gaps=tuple(column.gaps for column in columns),
+            texts=texts if any(texts) else (),
         )
 
     @cached_property
@@ -127,21 +150,31 @@ class CodeBook:
 
     @property
     def n_categories(self) -> int:
-        """Number of columns of categories: the last ones of a row."""
+        """Number of columns of categories."""
         return sum(labels is not None for labels in self.categories)
+
+    @property
+    def first_category(self) -> int:
+        """Where a row has the number of the first category: after numbers and indicators of gaps."""
+        gaps = [gap for gap, labels in zip(self.gaps, self.categories, strict=True) if labels is None]
+        return self.n_numbers + sum(gaps) + (not all(gaps))
+
+    @property
+    def first_text(self) -> int:
+        """Where a row has the parts of the first text: after all that distances compare."""
+        return self.first_category + self.n_categories
 
     @property
     def n_features(self) -> int:
         """Length of a row."""
-        gaps = [gap for gap, labels in zip(self.gaps, self.categories, strict=True) if labels is None]
-        return self.n_numbers + sum(gaps) + (not all(gaps)) + self.n_categories
+        return self.first_text + TEXT_COLUMNS * sum(self.texts)
 
     def places(self) -> NDArray[np.intp]:
         """Return which feature each column is: of a date, the days since 1970."""
         is_category = np.array([labels is not None for labels in self.categories])
         sizes = np.where(is_category, 0, np.where(self.dates, N_DATE_FEATURES, 1))
         numbers = np.cumsum(sizes) - sizes
-        categories = self.n_features - self.n_categories + np.cumsum(is_category) - 1
+        categories = self.first_category + np.cumsum(is_category) - 1
         return np.where(is_category, categories, numbers)
 
     def find_strange_columns(self, table: Any) -> list[str]:
@@ -161,14 +194,18 @@ class CodeBook:
             if name != expected:
                 raise ValueError(f"column {k} of X must be {expected!r}, as in the sample, got {name!r}")
         rows, unexpected = np.zeros((table.shape[0], self.n_features)), np.zeros(table.shape[0])
-        indicator = self.n_numbers
-        known = zip(self.places(), self.categories, self._codes, self.dates, self.gaps, strict=True)
-        for (name, given), (place, labels, codes, is_date, had_gaps) in zip(columns, known, strict=True):
+        indicator, text = self.n_numbers, self.first_text
+        texts = self.texts or (False,) * len(self.names)
+        known = zip(self.places(), self.categories, self._codes, self.dates, self.gaps, texts, strict=True)
+        for (name, given), (place, labels, codes, is_date, had_gaps, is_text) in zip(columns, known, strict=True):
             if labels is not None:
                 column = _Column(name, given, "category")
                 column.check_comparable(labels)
                 code_of = np.array([*(codes.get(label, _UNKNOWN) for label in column.labels), GAP])
                 rows[:, place] = code_of[column.positions]
+                if is_text:
+                    rows[:, text : text + TEXT_COLUMNS] = to_parts([*column.labels, ""])[column.positions]
+                    text += TEXT_COLUMNS
                 continue
             column = _Column(name, given, "date" if is_date else "number")
             if np.isinf(column.numbers).any():
@@ -180,7 +217,7 @@ class CodeBook:
                 indicator += 1
             else:
                 unexpected += column.missing
-        if indicator < self.n_features - self.n_categories:
+        if indicator < self.first_category:
             rows[:, indicator] = np.sqrt(unexpected)
         return rows
 
@@ -191,11 +228,12 @@ class CodeBook:
     @classmethod
     def from_json(cls, text: str) -> CodeBook:
         """Read a code book from what `to_json` returned."""
-        book: CodeBook = read_object(cls, parse_object(text, longest=_LONGEST_JSON))
+        book: CodeBook = read_object(cls, {"texts": [], **parse_object(text, longest=_LONGEST_JSON)})
         return book
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("names", "categories", "dates", "gaps")}
+        texts = ("texts",) if self.texts else ()
+        return {name: self.__dict__[name] for name in ("names", "categories", "dates", "gaps", *texts)}
 
 
 @dataclass
@@ -205,6 +243,7 @@ class ColumnSummary:
     name: str
     held: set[str]  # empty if every value is missing
     labels: set[str]  # of categories
+    n_known: int  # number of rows in which it is not missing
     gaps: bool
     is_array: bool  # whether it is stored as numbers, which an array can hold
 
@@ -214,12 +253,14 @@ class ColumnSummary:
         read = _Column(name, column)
         missing = read.missing
         held = set() if read.held is None or missing.all() else {read.held}
-        return cls(name, held, set(read.labels), bool(missing.any()), read.is_array)
+        n_known = int(np.count_nonzero(~missing))
+        return cls(name, held, set(read.labels), n_known, n_known < missing.size, read.is_array)
 
     def add(self, other: ColumnSummary) -> None:
         """Add what the column holds in other rows."""
         self.held |= other.held
         self.labels |= other.labels
+        self.n_known += other.n_known
         self.gaps |= other.gaps
         self.is_array &= other.is_array
 
@@ -232,6 +273,11 @@ class ColumnSummary:
         if len(kinds) > 1 or {"booleans", "text"} <= self.held:
             raise ValueError(f"column {self.name!r} of X mixes {' and '.join(sorted(self.held))}: make it one")
         return kinds.pop()
+
+    @property
+    def holds_texts(self) -> bool:
+        """Whether its categories are many for its rows, so that what they consist of says more than which they are."""
+        return len(self.labels) > max(_FEW_CATEGORIES, _REPEATED_SHARE * self.n_known)
 
 
 def summarize_columns(table: Any) -> list[ColumnSummary]:

@@ -1,10 +1,14 @@
-// pacbayes.rows._hashing: 64-bit hashes of numbers in their columns, by which rows of a sample are recognised.
+// pacbayes.rows._hashing: 64-bit hashes of numbers in their columns, by which rows of a sample are recognised; and of the
+// parts of texts.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
+
+#include "../_texts.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -68,10 +72,64 @@ void hash_rows(nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::
   (exact ? sum_rows<true> : sum_rows<false>)(X.data(), X.shape(0), X.shape(1), out.data());
 }
 
+// Which letters and digits of ASCII are alike, and what stands between words; all bytes of other letters belong to words.
+std::uint8_t fold(std::uint8_t byte) {
+  if (byte >= 'A' && byte <= 'Z') return static_cast<std::uint8_t>(byte - 'A' + 'a');
+  return byte >= 0x80 || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ? byte : std::uint8_t{' '};
+}
+
+// The part that a sequence of bytes stands for (FNV-1a), different for words and for what is inside of them.
+std::size_t find_part(const std::uint8_t* begin, const std::uint8_t* end, std::uint64_t kind) {
+  std::uint64_t h = 0xcbf29ce484222325 + kind;
+  for (; begin != end; ++begin) h = (h ^ *begin) * 0x100000001b3;
+  return mix(h) % pacbayes::kTextParts;
+}
+
+// Which parts texts have: their words, and all sequences of three bytes of these, with a space at both ends. A text in
+// UTF-8 ends where the next one begins.
+void hash_texts(nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes,
+                nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> ends,
+                nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+  using namespace pacbayes;
+  if (out.shape(0) != ends.shape(0) || out.shape(1) != kTextColumns)
+    throw nb::value_error("out must have a row for each text, and a column for every 52 parts");
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < ends.shape(0); before = ends.data()[i++])
+    if (ends.data()[i] < before || ends.data()[i] > static_cast<std::int64_t>(bytes.shape(0)))
+      throw nb::value_error("ends must rise up to the number of bytes");
+  nb::gil_scoped_release unlocked;
+  std::vector<std::uint8_t> text;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < ends.shape(0); begin = ends.data()[i++]) {
+    text.assign(1, ' ');
+    for (std::int64_t at = begin; at <= ends.data()[i]; ++at) {
+      const std::uint8_t byte = at < ends.data()[i] ? fold(bytes.data()[at]) : std::uint8_t{' '};
+      if (byte != ' ' || text.back() != ' ') text.push_back(byte);
+    }
+    std::uint64_t parts[kTextColumns] = {};
+    const auto add = [&](std::size_t from, std::size_t to, std::uint64_t kind) {
+      const std::size_t part = find_part(text.data() + from, text.data() + to, kind);
+      parts[part / kTextBits] |= std::uint64_t{1} << part % kTextBits;
+    };
+    std::size_t word = 1;
+    for (std::size_t at = 1; at < text.size(); ++at) {
+      if (at >= 2) add(at - 2, at + 1, 1);
+      if (text[at] != ' ') continue;
+      add(word, at, 0);
+      word = at + 1;
+    }
+    for (std::size_t c = 0; c < kTextColumns; ++c)
+      out.data()[i * kTextColumns + c] = static_cast<double>(parts[c]);
+  }
+}
+
 }  // namespace
 
 NB_MODULE(_hashing, module) {
-  module.doc() = "Hashes of numbers in their columns.";
+  module.doc() = "Hashes of numbers in their columns, and of the parts of texts.";
+  module.attr("TEXT_COLUMNS") = pacbayes::kTextColumns;
+  module.attr("TEXT_BITS") = pacbayes::kTextBits;
+  module.def("hash_texts", hash_texts, "bytes"_a.noconvert(), "ends"_a.noconvert(), "out"_a.noconvert());
   module.def("hash_values", hash_values, "values"_a.noconvert(), "columns"_a.noconvert(), "out"_a.noconvert(),
              "exact"_a);
   module.def("mix_words", mix_words, "words"_a.noconvert());

@@ -1,6 +1,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+TEXT_COLUMNS: int
+TEXT_BITS: int
+
+def hash_texts(bytes: NDArray[np.uint8], ends: NDArray[np.int64], out: NDArray[np.float64]) -> None: ...
 def hash_values(
     values: NDArray[np.float64], columns: NDArray[np.int64], out: NDArray[np.uint64], exact: bool
 ) -> None: ...
