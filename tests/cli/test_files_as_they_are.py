@@ -288,9 +288,16 @@ def test_ids(program, tmp_path):
     data.insert(0, "Id", np.arange(1, 121))
     data["customer"] = np.random.default_rng(0).permutation(10**6)[:120]
     data["name"] = [f"customer {i}" for i in range(120)]
+    data["note"] = [
+        f"{i} came by {way} in the {part}"
+        for i, way, part in zip(
+            range(120), np.resize(["train", "car"], 120), np.resize(["morning", "evening", "night"], 120), strict=True
+        )
+    ]
     data.to_csv(tmp_path / "data.csv", index=False)
     said, warned = program("fit", "data.csv", *FIT)
     assert "  numbers   'size', 'weight', 'customer'\n" in said
+    assert "  text      'note'" in said  # different in every row, too, but its words are not
     assert (
         "  left out  'Id' (numbers the rows), 'name' (is text that is different in every row, as names and ids are)\n"
     ) in said

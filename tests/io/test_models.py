@@ -415,6 +415,9 @@ def test_a_prefit_ensemble(tmp_path):
         (lambda book: replace(book, categories=(None, None, ("u", "u"))), "a category is there twice"),
         (lambda book: replace(book, categories=(None, None, ("u", 1))), r"categories\[2\]\[1\] must be text"),
         (lambda book: replace(book, categories=(None, ("u",), ("u", "v"))), "the code book has other features|fill"),
+        (lambda book: replace(book, texts=(True, False, False)), "a text has no categories"),
+        (lambda book: replace(book, texts=(False, True)), "texts of a code book is no tuple"),
+        (lambda book: replace(book, texts=(False, False, 1)), r"texts\[2\] must be true or false"),
         (lambda book: None, "code book|features"),
     ],
 )

@@ -83,10 +83,10 @@ _OTHERS = {
         "(by construction)"
     ),
     "table-columns-known": (
-        "which columns of the table hold numbers and which categories is taken as known before the sample was drawn"
+        "which columns of the table hold numbers, categories or texts is taken as known before the sample was drawn"
     ),
     "columns-known": (
-        "which columns of the table hold numbers and which categories is taken as known before the sample was drawn; "
+        "which columns of the table hold numbers, categories or texts is taken as known before the sample was drawn; "
         "missing numbers were replaced by means of each subsample alone, and categories compared for equality only, so "
         "that it does not matter which of them the sample holds (by construction)"
     ),

@@ -283,7 +283,8 @@ class BoostingPool(LearnerPool):
     classes, and `make_union(numeric=True)` has settings that were found on numbers. Missing numbers go to the side of a
     split that is better for training, and where most points go if none was missing there. Columns of up to 30
     categories in a subsample are split by sets of these, others are encoded by target statistics within the subsample.
-    A gap in a column of categories is a category of its own; one that the subsample does not hold is missing.
+    A gap in a column of categories is a category of its own; one that the subsample does not hold is missing. Columns
+    of many different texts add scores of linear models of their words.
 
     Examples
     --------
@@ -382,7 +383,8 @@ class ForestPool(LearnerPool):
     Notes
     -----
     Missing numbers go to the side of a split that is better for training. Columns of categories are encoded by target
-    statistics within the subsample; one that the subsample does not hold has those of the whole subsample.
+    statistics within the subsample; one that the subsample does not hold has those of the whole subsample. Columns of
+    many different texts add scores of linear models of their words.
 
     Examples
     --------
@@ -472,7 +474,8 @@ class LinearPool(LearnerPool):
     -----
     Missing numbers are worth the mean of the known ones in the subsample, and tables have an indicator of them.
     Columns of up to 50 categories in a subsample have a coefficient for each of these, and one for all of less than
-    five points and for unknown ones; those of more are encoded by target statistics within the subsample.
+    five points and for unknown ones; those of more are encoded by target statistics within the subsample. Columns of
+    many different texts have a coefficient for each of their words and sequences of three letters, too.
 
     Examples
     --------

@@ -49,7 +49,7 @@ class TableEncoding:
 
     columns: NDArray[Any]  # (p,): the column of each feature
     # (p,): number of entries in the table of each feature, 0 for numbers. The first is for unknown categories, the
-    # others for those numbered 0, 1, ... Where it is TEXT, they are for the parts of the text that begins in the column.
+    # others for those numbered 0, 1, ... Where it is TEXT, they are for parts of the text that begins in the column.
     table_sizes: NDArray[Any]
     tables: Array  # one after another
     n_sets: int = 0  # number of features, the first ones, that trees split by sets of categories
