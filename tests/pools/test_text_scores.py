@@ -136,6 +136,23 @@ def test_features_of_trees_are_sums_over_the_parts():
         np.testing.assert_allclose(encoded[:, k - 2], parts @ tables[k], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_categories", [20, 40])
+def test_points_of_many_categories_are_counted(n_categories):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"kind": [f"kind {k}" for k in rng.integers(n_categories, size=900)]})
+    table.iloc[:7] = None
+    book, codes = CodeBook.learn(table), rng.integers(2, size=900)
+    X = book.encode(table)
+    encoding, points = TableEncoding.learn(X, codes, book, 0, np.random.default_rng(0))
+    n_kinds = table["kind"].nunique() + 1
+    assert encoding.columns.size == 1 + (n_kinds > 30)
+    if n_kinds > 30:
+        expected = table["kind"].fillna("a gap").value_counts()
+        np.testing.assert_array_equal(points[:, -1], expected[table["kind"].fillna("a gap")])
+        np.testing.assert_array_equal(encoding.encode(X, np.float64)[:, -1], points[:, -1])
+        assert encoding.encode(book.encode(pd.DataFrame({"kind": ["unknown"]})), np.float64)[0, -1] == 0
+
+
 @pytest.mark.parametrize("odd", [np.nan, -1.0, 2.0**52, np.inf, -np.inf, 0.5])
 def test_what_is_no_number_of_parts_has_none(odd):
     out = np.empty((1, 1))

@@ -1,7 +1,7 @@
 """Columns of categories as numbers, from the points of one subsample alone.
 
 Trees either split a column by sets of its categories, or read the shares of the classes among the points of a category,
-or the mean of their numbers: target statistics. Those of a training point must not know its own target: they are
+or the mean of their numbers: target statistics; and, of many categories, how many points these are. Those of a training point must not know its own target: they are
 computed from other parts of the subsample (D. Micci-Barreca, A preprocessing scheme for high-cardinality categorical
 attributes, SIGKDD Explorations 3, 2001; cross-fitted as by scikit-learn's TargetEncoder). So are the scores of texts,
 those of a linear model of their words and sequences of letters.
@@ -26,6 +26,9 @@ Targets = NDArray[np.intp] | NDArray[np.float64]
 
 # Parts of a subsample, each of which is encoded by the others.
 _FOLDS = 5
+
+# Categories of a column whose points are not counted.
+_FEW_CATEGORIES = 30
 
 # What stands for the size of a table of the parts of a text, and how many entries it has.
 TEXT, N_TEXT_PARTS = -1, TEXT_COLUMNS * TEXT_BITS
@@ -74,6 +77,9 @@ class TableEncoding:
             else:
                 tables, features = target_statistics(entries, targets, n_entries, rng)
                 statistics += [_Feature(column, n_entries, *pair) for pair in zip(tables.T, features.T, strict=True)]
+                if seen.size > _FEW_CATEGORIES:  # how far a statistic can be trusted; and what is frequent may be alike
+                    counts = np.bincount(entries, minlength=n_entries).astype(np.float64)
+                    statistics.append(_Feature(column, n_entries, counts, counts[entries]))
         plain = [_Feature(column, 0, np.empty(0), X[:, column]) for column in range(book.n_numbers)]
         for column in range(book.first_text, book.n_features, TEXT_COLUMNS):
             tables, features = text_scores(X[:, column : column + TEXT_COLUMNS], targets, rng)
