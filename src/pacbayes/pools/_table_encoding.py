@@ -1,10 +1,11 @@
 """Columns of categories as numbers, from the points of one subsample alone.
 
 Trees either split a column by sets of its categories, or read the shares of the classes among the points of a category,
-or the mean of their numbers: target statistics; and, of many categories, how many points these are. Those of a training point must not know its own target: they are
-computed from other parts of the subsample (D. Micci-Barreca, A preprocessing scheme for high-cardinality categorical
-attributes, SIGKDD Explorations 3, 2001; cross-fitted as by scikit-learn's TargetEncoder). So are the scores of texts,
-those of a linear model of their words and sequences of letters.
+or the mean of their numbers: target statistics; and, of many categories, how many points these are. Those of a training
+point must not know its own target: they are computed from other parts of the subsample (D. Micci-Barreca, A
+preprocessing scheme for high-cardinality categorical attributes, SIGKDD Explorations 3, 2001; cross-fitted as by
+scikit-learn's TargetEncoder). So are the scores of texts, those of a linear model of their words and sequences of
+letters.
 """
 
 from __future__ import annotations
