@@ -435,3 +435,15 @@ def test_rows_that_were_held_out(program, tmp_path, no_pictures):
     program("fit", "data.csv", *FIT)
     _, warned = program("predict", "model.skops", "data.csv", "--held-out", code=2)
     assert "the model was trained on all rows" in warned
+
+
+def test_texts_that_training_has_not_seen_are_nothing_strange(program, tmp_path):
+    colors = np.resize(["red", "green", "dark red", "light green"], 200)
+    data = rows(200).assign(note=[f"a {color} one, seen on {k}" for k, color in enumerate(colors)])
+    data["kind"] = ["wet" if "red" in color else "dry" for color in colors]
+    data[:120].to_csv(tmp_path / "data.csv", index=False)
+    data[120:].to_csv(tmp_path / "new.csv", index=False)
+    program("fit", "data.csv", *FIT)
+    said, warned = program("predict", "model.skops", "new.csv", "-o", "out.csv")
+    assert "knows no value" not in warned
+    assert "80 predictions" in said

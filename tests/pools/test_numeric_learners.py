@@ -241,7 +241,7 @@ def test_many_weights_are_found_step_by_step(duplicated):
     y, weights = X[:, 0] - X[:, 1], np.zeros((X.shape[1] + 1, 1))
     alpha = 1e-18 if duplicated else 30.0
     none = np.empty((60, 0), dtype=np.int32)
-    _scores.train_linear(X, none, y, alpha / 60, 1e-9, 1000, weights)
+    _scores.train_linear(X, none, np.empty((60, 0)), y, alpha / 60, 1e-9, 1000, weights)
     fitted = X @ weights[:-1, 0] + weights[-1, 0]
     np.testing.assert_allclose(fitted, Ridge(alpha, solver="svd").fit(X, y).predict(X), rtol=0, atol=1e-6)
 
@@ -396,7 +396,9 @@ def test_compiled_code_refuses_what_makes_no_sense():
     with pytest.raises(ValueError, match="targets must be finite"):
         _tree_training.randomise(X.astype(np.float32), y + np.nan, n_classes=0, **forest)
     with pytest.raises(ValueError, match="targets must be finite"):
-        _scores.train_linear(X, np.empty((4, 0), dtype=np.int32), y + np.inf, 1.0, 1e-4, 10, np.zeros((3, 1)))
+        _scores.train_linear(
+            X, np.empty((4, 0), dtype=np.int32), np.empty((4, 0)), y + np.inf, 1.0, 1e-4, 10, np.zeros((3, 1))
+        )
 
 
 def test_unions_of_numbers():

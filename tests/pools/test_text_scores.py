@@ -11,7 +11,7 @@ from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.io import load_model, save_model
 from pacbayes.pools import RBFSVMPool, _linear_models, _scores, _table_encoding, make_union
 from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearModels
-from pacbayes.pools._table_encoding import N_TEXT_PARTS, TEXT, TableEncoding, text_positions, text_scores
+from pacbayes.pools._table_encoding import N_TEXT_PARTS, TEXT, TableEncoding, text_scores
 from pacbayes.rows import TEXT_BITS, TEXT_COLUMNS, CodeBook
 from pacbayes.rows._code_book import to_parts
 
@@ -46,16 +46,6 @@ def precise(monkeypatch):
     monkeypatch.setattr(_table_encoding, "_TEXT_TOLERANCE", 1e-10)
     monkeypatch.setattr(_table_encoding, "_TEXT_STEPS", 10_000)
     monkeypatch.setattr(_linear_models, "_TEXT_TOLERANCE", 1e-10)
-
-
-def test_positions_are_those_of_the_bits():
-    X = np.column_stack([to_parts(make_texts(40)[0]), to_parts(make_texts(40, 1)[0])])
-    X[3] = 0
-    positions = text_positions(X)
-    for row, own in zip(one_hot(X), positions, strict=True):
-        np.testing.assert_array_equal(own[own >= 0], np.flatnonzero(row))
-        assert (own[np.count_nonzero(row) :] == -1).all()
-    assert text_positions(np.zeros((2, TEXT_COLUMNS))).shape == (2, 0)
 
 
 @pytest.mark.parametrize("kind", ["two classes", "three classes", "numbers"])
@@ -175,6 +165,21 @@ def test_tables_of_texts_fit_their_columns(column, size, length, said):
     arrays = (np.array([column], dtype=np.int32), np.array([size]), np.ones(length))
     with pytest.raises(ValueError, match=said):
         _scores.encode(np.zeros((1, TEXT_COLUMNS)), *arrays, np.empty((1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("texts", "n_weights", "said"),
+    [
+        (np.zeros((2, TEXT_COLUMNS - 1)), N_TEXT_PARTS + 1, "texts must have columns for all their parts"),
+        (np.zeros((3, TEXT_COLUMNS)), N_TEXT_PARTS + 1, "arrays must have a row for each point"),
+        (np.zeros((2, TEXT_COLUMNS)), N_TEXT_PARTS, "weights must have a row for each"),
+        (np.zeros((2, 2 * TEXT_COLUMNS)), N_TEXT_PARTS + 1, "weights must have a row for each"),
+    ],
+)
+def test_parts_have_weights(texts, n_weights, said):
+    nothing = np.empty((2, 0)), np.empty((2, 0), dtype=np.int32)
+    with pytest.raises(ValueError, match=said):
+        _scores.train_linear(*nothing, texts, np.array([0.0, 1.0]), 1.0, 1e-3, 10, np.zeros((n_weights, 1)))
 
 
 def test_distances_compare_no_parts():

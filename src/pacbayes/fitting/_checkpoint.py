@@ -30,7 +30,7 @@ from pacbayes.pools import (
     TreeEnsembles,
 )
 
-_FORMAT = 3
+_FORMAT = 4
 _MANIFEST = "checkpoint.json"
 
 # The array of a part that says what the others are.

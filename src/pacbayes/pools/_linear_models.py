@@ -24,7 +24,6 @@ from pacbayes.pools._table_encoding import (
     compiled_targets,
     entry_counts,
     target_statistics,
-    text_positions,
 )
 from pacbayes.rows import TEXT_COLUMNS, CodeBook
 
@@ -78,7 +77,7 @@ class LinearArrays(ModelArrays):
     def train(cls, encoding: LinearEncoding, targets: Targets, class_codes: NDArray[Any], C: float) -> LinearArrays:
         """Train a logistic regression on classes numbered from 0; if there are none, a ridge regression on numbers."""
         weights = np.zeros((encoding.n_weights, int(count_outputs(len(class_codes)))))
-        arrays = (encoding.features, encoding.positions, compiled_targets(targets))
+        arrays = (encoding.features, encoding.positions, encoding.texts, compiled_targets(targets))
         tolerance = _TEXT_TOLERANCE if TEXT in encoding.table_sizes else _TOLERANCE
         _scores.train_linear(*arrays, 1 / (C * targets.size), tolerance, _MOST_STEPS, weights)
         coef, tables = encoding.fold(weights)
@@ -124,9 +123,8 @@ class LinearEncoding:
     """
 
     features: Array  # (n, p): what is multiplied by weights
-    # (n, c): of columns of categories that have weights of their own, that of each point; and those of the parts of its
-    # texts, of which some points have fewer than others: -1 for none
-    positions: NDArray[np.int32]
+    positions: NDArray[np.int32]  # (n, c): of columns of categories that have weights of their own, that of each point
+    texts: Array  # (n, t): of texts, whose parts have the last weights before the intercept, what holds the parts
     n_weights: int  # the intercept included
     n_numbers: int
     # Of the numbers and the target statistics, means and deviations, the latter empty for splines; for splines, where
@@ -178,9 +176,6 @@ class LinearEncoding:
             begins[c] = (at, representative)
             positions.append(at + representative[entries[:, c]])
             at += table_sizes[c]
-        if first_text < X.shape[1]:
-            parts = text_positions(X[:, first_text:])
-            positions.append(np.where(parts < 0, -1, at + parts))
         for _ in range(first_text, X.shape[1], TEXT_COLUMNS):
             begins[len(table_sizes)] = (at, np.arange(N_TEXT_PARTS))
             table_sizes.append(TEXT)
@@ -189,6 +184,7 @@ class LinearEncoding:
         return cls(
             features=np.ascontiguousarray(features),
             positions=np.ascontiguousarray(together, dtype=np.int32),
+            texts=np.ascontiguousarray(X[:, first_text:]),
             n_weights=at + 1,
             n_numbers=n_numbers,
             center=center,
@@ -202,7 +198,7 @@ class LinearEncoding:
 
     def take(self, rows: Any) -> LinearEncoding:
         """Return some of the points, in any order and number, encoded as they are."""
-        return replace(self, features=self.features[rows], positions=self.positions[rows])
+        return replace(self, features=self.features[rows], positions=self.positions[rows], texts=self.texts[rows])
 
     def fold(self, weights: Array) -> tuple[Array, list[Array]]:
         """Return what numbers, or their splines, are multiplied by, and the tables of the columns of categories."""

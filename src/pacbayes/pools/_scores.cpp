@@ -370,9 +370,10 @@ void probabilities(OutMatrix<double> scores) {
 template <class Target>
 struct Problem {
   const double* numbers;           // (n, p), standardised
-  const std::int32_t* categories;  // (n, c), as rows of weights; -1 for none
+  const std::int32_t* categories;  // (n, c), as rows of weights
+  const double* texts;             // (n, n_texts * kTextColumns); their parts have the last weights before the intercepts
   const Target* targets;
-  std::size_t n, p, c, n_weights, n_outputs;
+  std::size_t n, p, c, n_texts, n_weights, n_outputs;
   double penalty;
 
   double loss(const double* w, double* g) const {
@@ -385,10 +386,12 @@ struct Problem {
       for (std::size_t i = 0; i < together; ++i) {
         std::copy_n(w + (n_weights - 1) * n_outputs, n_outputs, scores.data() + i * n_outputs);
         for (std::size_t j = 0; j < c; ++j) {
-          if (categories[(begin + i) * c + j] < 0) continue;
           const double* const added = w + categories[(begin + i) * c + j] * n_outputs;
           for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += added[k];
         }
+        for_each_part_of(begin + i, [&](std::size_t row) {
+          for (std::size_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += w[row * n_outputs + k];
+        });
       }
       for (std::size_t j = 0; j < p; ++j)
         for (std::size_t i = 0; i < together; ++i) {
@@ -414,6 +417,15 @@ struct Problem {
   }
 
  private:
+  // Call a function with the row of weights of each part of the texts of a point.
+  template <class Use>
+  void for_each_part_of(std::size_t point, Use use) const {
+    std::size_t first = n_weights - 1 - n_texts * pacbayes::kTextParts;
+    for (std::size_t t = 0; t < n_texts; ++t, first += pacbayes::kTextParts)
+      pacbayes::for_each_part(texts + (point * n_texts + t) * pacbayes::kTextColumns,
+                              [&](std::size_t part) { use(first + part); });
+  }
+
   // Return the loss of a point, put residuals in the place of its scores, and add them to the gradient by the intercepts
   // and by its categories.
   double add_residuals(std::size_t point, double* score, double* g) const {
@@ -433,10 +445,12 @@ struct Problem {
       score[code] -= 1;
     }
     for (std::size_t j = 0; j < c; ++j) {
-      if (categories[point * c + j] < 0) continue;
       double* const added = g + categories[point * c + j] * n_outputs;
       for (std::size_t k = 0; k < n_outputs; ++k) added[k] += score[k];
     }
+    for_each_part_of(point, [&](std::size_t row) {
+      for (std::size_t k = 0; k < n_outputs; ++k) g[row * n_outputs + k] += score[k];
+    });
     for (std::size_t k = 0; k < n_outputs; ++k) g[(n_weights - 1) * n_outputs + k] += score[k];
     return loss;
   }
@@ -515,8 +529,9 @@ void minimise(const Problem<Target>& problem, double* weights, double tolerance,
   std::copy(at.begin(), at.end(), weights);
 }
 
-// Weights up to which those of numbers are found by a factorisation, rather than step by step: fewer than texts have.
-constexpr std::size_t kMostFactored = 1000;
+// Weights up to which those of numbers are found by a factorisation, rather than step by step, where there are no texts,
+// of which each point has few parts.
+constexpr std::size_t kMostFactored = 1500;
 
 // What of a pivot must be left of its column for more than rounding to be there.
 constexpr double kLeastPivot = 1e-13;
@@ -530,8 +545,7 @@ void solve_least_squares(const Problem<double>& problem, double* weights) {
   for (std::size_t i = 0; i < problem.n; ++i) {
     std::copy_n(problem.numbers + i * problem.p, problem.p, row.begin());
     std::fill(row.begin() + static_cast<std::ptrdiff_t>(problem.p), row.end(), 0.0);
-    for (std::size_t j = 0; j < problem.c; ++j)
-      if (problem.categories[i * problem.c + j] >= 0) row[problem.categories[i * problem.c + j]] = 1;
+    for (std::size_t j = 0; j < problem.c; ++j) row[problem.categories[i * problem.c + j]] = 1;
     row[m - 1] = 1;
     for (std::size_t a = 0; a < m; ++a) {
       if (row[a] == 0) continue;  // most categories and splines
@@ -568,28 +582,32 @@ void solve_least_squares(const Problem<double>& problem, double* weights) {
 
 // Train a logistic regression, or a ridge regression if targets are numbers.
 template <class Target>
-void train_linear(Matrix<double> numbers, Matrix<std::int32_t> categories, Vector<Target> targets, double penalty,
-                  double tolerance, int most_steps, OutMatrix<double> weights) {
+void train_linear(Matrix<double> numbers, Matrix<std::int32_t> categories, Matrix<double> texts, Vector<Target> targets,
+                  double penalty, double tolerance, int most_steps, OutMatrix<double> weights) {
+  using pacbayes::kTextColumns, pacbayes::kTextParts;
   constexpr bool kIsNumber = std::is_floating_point_v<Target>;
   const std::size_t n = numbers.shape(0), p = numbers.shape(1), c = categories.shape(1);
-  const std::size_t n_weights = weights.shape(0), n_outputs = weights.shape(1);
+  const std::size_t n_weights = weights.shape(0), n_outputs = weights.shape(1), n_texts = texts.shape(1) / kTextColumns;
   const auto n_classes = static_cast<std::int64_t>(std::max<std::size_t>(n_outputs, 2));
-  require(n >= 1 && categories.shape(0) == n && targets.shape(0) == n, "arrays must have a row for each point");
-  require(n_weights >= p + 1 && n_outputs >= 1, "weights must have a row for each number and the intercepts");
+  require(n >= 1 && categories.shape(0) == n && texts.shape(0) == n && targets.shape(0) == n,
+          "arrays must have a row for each point");
+  require(texts.shape(1) % kTextColumns == 0, "texts must have columns for all their parts");
+  require(n_weights >= p + n_texts * kTextParts + 1 && n_outputs >= 1,
+          "weights must have a row for each number, each part of a text and the intercepts");
   require(!kIsNumber || n_outputs == 1, "numbers must have one output");
   for (std::size_t i = 0; i < n; ++i)
     require(kIsNumber ? std::isfinite(targets.data()[i]) : targets.data()[i] >= 0 && targets.data()[i] < n_classes,
             "targets must be finite, or those of classes");
   for (std::size_t i = 0; i < n * c; ++i) {
     const std::int64_t row = categories.data()[i];
-    require(row == -1 || (row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights) - 1),
+    require(row >= static_cast<std::int64_t>(p) && row < static_cast<std::int64_t>(n_weights - n_texts * kTextParts) - 1,
             "categories must name rows of weights");
   }
   nb::gil_scoped_release unlocked;
-  const Problem<Target> problem{numbers.data(), categories.data(), targets.data(), n, p, c, n_weights, n_outputs,
-                                penalty};
+  const Problem<Target> problem{numbers.data(), categories.data(), texts.data(), targets.data(), n, p, c, n_texts,
+                                n_weights, n_outputs, penalty};
   if constexpr (kIsNumber)
-    if (n_weights <= kMostFactored) return solve_least_squares(problem, weights.data());
+    if (n_weights <= kMostFactored && n_texts == 0) return solve_least_squares(problem, weights.data());
   minimise(problem, weights.data(), tolerance, most_steps);
 }
 
@@ -617,7 +635,7 @@ NB_MODULE(_scores, module) {
              "intercepts"_a.noconvert(), "out"_a.noconvert());
   module.def("probabilities", probabilities, "scores"_a.noconvert());
   module.def("train_linear", train_linear<std::int32_t>, "numbers"_a.noconvert(), "categories"_a.noconvert(),
-             "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
+             "texts"_a.noconvert(), "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
   module.def("train_linear", train_linear<double>, "numbers"_a.noconvert(), "categories"_a.noconvert(),
-             "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
+             "texts"_a.noconvert(), "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
 }

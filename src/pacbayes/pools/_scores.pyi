@@ -42,6 +42,7 @@ def probabilities(scores: NDArray[np.float64]) -> None: ...
 def train_linear(
     numbers: NDArray[np.float64],
     categories: NDArray[np.int32],
+    texts: NDArray[np.float64],
     targets: NDArray[np.int32] | NDArray[np.float64],
     penalty: float,
     tolerance: float,

@@ -141,30 +141,19 @@ def target_statistics(
     return np.column_stack(tables), np.column_stack(features)
 
 
-def text_positions(X: Array) -> NDArray[np.int32]:
-    """Return the entries of tables of texts that rows have, given the columns of their parts; -1 after the last."""
-    words = np.ascontiguousarray(X).astype("<u8").view(np.uint8).reshape(len(X), -1, 8)
-    bits = np.unpackbits(words, axis=2, bitorder="little")[:, :, :TEXT_BITS].reshape(len(X), -1)
-    counts = bits.sum(axis=1, dtype=np.intp)
-    positions = np.full((len(X), int(counts.max(initial=0))), -1, dtype=np.int32)
-    rows, entries = np.nonzero(bits)
-    positions[rows, np.arange(rows.size) - (np.cumsum(counts) - counts)[rows]] = entries
-    return positions
-
-
 def text_scores(X: Array, targets: Targets, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return what parts of a text add to scores of classes, or to numbers, and the scores of training points.
 
     A linear model is trained on which parts texts have; the score of a training point is by one of the other parts of
     the subsample. Of two classes, one score is enough.
     """
-    positions = text_positions(X)
     n_outputs = int(count_outputs(0 if targets.dtype.kind == "f" else int(targets.max()) + 1))
     columns, sizes = np.zeros(n_outputs, dtype=np.int32), np.full(n_outputs, TEXT, dtype=np.int64)
 
     def train(chosen: NDArray[np.bool_]) -> Array:
         weights, n = np.zeros((N_TEXT_PARTS + 1, n_outputs)), int(np.count_nonzero(chosen))
-        arrays = (np.empty((n, 0)), positions[chosen], compiled_targets(targets[chosen]))
+        nothing = np.empty((n, 0)), np.empty((n, 0), dtype=np.int32)
+        arrays = (*nothing, np.ascontiguousarray(X[chosen]), compiled_targets(targets[chosen]))
         _scores.train_linear(*arrays, 1 / (_TEXT_C * n), _TEXT_TOLERANCE, _TEXT_STEPS, weights)
         return weights[:-1]
 

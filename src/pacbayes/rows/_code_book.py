@@ -144,6 +144,11 @@ class CodeBook:
         return [{label: i for i, label in enumerate(labels or (), _FIRST)} for labels in self.categories]
 
     @property
+    def _texts(self) -> tuple[bool, ...]:
+        """Whether the categories of each column are read as texts."""
+        return self.texts or (False,) * len(self.names)
+
+    @property
     def n_numbers(self) -> int:
         """Number of features that are numbers, those of dates included: the first ones of a row."""
         return len(self.names) - self.n_categories + (N_DATE_FEATURES - 1) * sum(self.dates)
@@ -178,8 +183,9 @@ class CodeBook:
         return np.where(is_category, categories, numbers)
 
     def find_strange_columns(self, table: Any) -> list[str]:
-        """Return the columns of categories none of which the sample had: of 0 and 1 for no and yes."""
-        pairs = zip(_named_columns(table), self.categories, strict=True)
+        """Return the columns of categories, not texts, none of which the sample had: of 0 and 1 for no and yes."""
+        compared = [None if is_text else known for known, is_text in zip(self.categories, self._texts, strict=True)]
+        pairs = zip(_named_columns(table), compared, strict=True)
         found = {name: (_Column(name, column, "category").labels, known) for (name, column), known in pairs if known}
         return [name for name, (labels, known) in found.items() if labels and not {*labels} & {*known}]
 
@@ -195,8 +201,7 @@ class CodeBook:
                 raise ValueError(f"column {k} of X must be {expected!r}, as in the sample, got {name!r}")
         rows, unexpected = np.zeros((table.shape[0], self.n_features)), np.zeros(table.shape[0])
         indicator, text = self.n_numbers, self.first_text
-        texts = self.texts or (False,) * len(self.names)
-        known = zip(self.places(), self.categories, self._codes, self.dates, self.gaps, texts, strict=True)
+        known = zip(self.places(), self.categories, self._codes, self.dates, self.gaps, self._texts, strict=True)
         for (name, given), (place, labels, codes, is_date, had_gaps, is_text) in zip(columns, known, strict=True):
             if labels is not None:
                 column = _Column(name, given, "category")
