@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -100,10 +101,14 @@ class Scenario:
     n: int
     model: Callable[[int], PACBayesClassifier]
     redraw: bool = False
+    rows_of: Callable[[np.ndarray], object] = lambda cells: cells[:, np.newaxis].astype(float)
 
     def draw(self, rng):
         cell = rng.choice(self.cell_probability.size, self.n, p=self.cell_probability)
-        return cell[:, np.newaxis].astype(float), (rng.random(self.n) < self.label_probability[cell]).astype(int)
+        return self.rows_of(cell), (rng.random(self.n) < self.label_probability[cell]).astype(int)
+
+    def all_rows(self):
+        return self.rows_of(np.arange(self.cell_probability.size))
 
     def risk(self, predicted):
         """True risk of predictions for all cells."""
@@ -163,11 +168,24 @@ def of_trees_and_lines(seed):
     return PACBayesClassifier(UnionPool(families, weights=[1, 1, 1, 2]), random_state=seed)
 
 
+def write_texts(cells):
+    """A table of texts that are all different, with a word that tells one of eight kinds."""
+    return pd.DataFrame({"text": [f"kind {'abcdefgh'[cell % 8]} number {cell}" for cell in cells]})
+
+
 UNIONS = [
     Scenario("union, signal", UNIFORM, SIGNAL, 40, union()),
     Scenario("union, labels are noise", UNIFORM, np.full(8, 0.5), 40, union()),
     Scenario("union, tiny sample", UNIFORM, SIGNAL, 12, union()),
     Scenario("union of the default, noise", UNIFORM, np.full(8, 0.5), 24, of_trees_and_lines),
+    Scenario(
+        "union of the default, texts",
+        np.full(512, 1 / 512),
+        np.tile(SIGNAL, 64),
+        60,
+        of_trees_and_lines,
+        rows_of=write_texts,
+    ),
 ]
 UNTESTED = Scenario("union, not tested", UNIFORM, SIGNAL, 40, union(holdout=None, objective="lambda"))
 CHOSEN_BY_THE_TEST = Scenario("no union: family chosen by its test", UNIFORM, np.full(8, 0.5), 40, union())
@@ -180,7 +198,7 @@ def failures_of_tests(scenario: Scenario, repetitions: int, seed: int = 0) -> di
     """
     rng = np.random.default_rng(seed)
     failed = dict.fromkeys([("vote", delta) for delta in DELTAS], 0)
-    all_cells = np.arange(scenario.cell_probability.size, dtype=float)[:, np.newaxis]
+    all_cells = scenario.all_rows()
     for repetition in range(repetitions):
         X, y = scenario.draw(rng)
         while y.min() == y.max():
@@ -206,7 +224,7 @@ def failures(scenario: Scenario, repetitions: int, seed: int = 0) -> dict[tuple[
     """Fraction of data sets on which the certificate is below the true risk, by rule and delta."""
     rng = np.random.default_rng(seed)
     failed = dict.fromkeys([(rule, delta) for rule in ("randomised", "vote") for delta in DELTAS], 0)
-    all_cells = np.arange(scenario.cell_probability.size, dtype=float)[:, np.newaxis]
+    all_cells = scenario.all_rows()
     for repetition in range(repetitions):
         X, y = scenario.draw(rng)
         while y.min() == y.max():  # a sample of one class is refused, whatever the method
