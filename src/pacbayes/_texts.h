@@ -1,4 +1,4 @@
-// How a row of a table holds a text: as whole numbers below 2^52, whose bits say which of 1040 parts the text has.
+// How a row of a table holds a text: as whole numbers below 2^52, whose bits say which of 2080 parts the text has.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace pacbayes {
 
-constexpr std::size_t kTextColumns = 20, kTextBits = 52, kTextParts = kTextColumns * kTextBits;
+constexpr std::size_t kTextColumns = 40, kTextBits = 52, kTextParts = kTextColumns * kTextBits;
 
 // Call a function with each part of a text, rising, given its columns; what is no such number has none.
 template <class T, class Use>

@@ -83,7 +83,7 @@ def expand_days(days: Array) -> Array:
 def to_parts(labels: Sequence[str]) -> Array:
     """Return which parts texts have, their words and all sequences of three letters: bits of numbers below 2^52.
 
-    Two of the 1040 parts may be one, since parts are hashed: nothing is learned from the texts.
+    Two of the 2080 parts may be one, since parts are hashed: nothing is learned from the texts.
 
     >>> [sum(int(held).bit_count() for held in row) for row in to_parts(["", "a", "A.", "civic"])]
     [0, 2, 2, 6]
