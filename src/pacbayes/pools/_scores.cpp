@@ -635,7 +635,9 @@ NB_MODULE(_scores, module) {
              "intercepts"_a.noconvert(), "out"_a.noconvert());
   module.def("probabilities", probabilities, "scores"_a.noconvert());
   module.def("train_linear", train_linear<std::int32_t>, "numbers"_a.noconvert(), "categories"_a.noconvert(),
-             "texts"_a.noconvert(), "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
+             "texts"_a.noconvert(), "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a,
+             "weights"_a.noconvert());
   module.def("train_linear", train_linear<double>, "numbers"_a.noconvert(), "categories"_a.noconvert(),
-             "texts"_a.noconvert(), "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a, "weights"_a.noconvert());
+             "texts"_a.noconvert(), "targets"_a.noconvert(), "penalty"_a, "tolerance"_a, "most_steps"_a,
+             "weights"_a.noconvert());
 }
