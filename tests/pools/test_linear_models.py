@@ -151,10 +151,11 @@ def test_target_statistics_are_those_of_scikit_learn(n_classes, n_categories, se
 def test_the_statistics_of_a_training_point_do_not_know_its_label():
     entries, codes = np.arange(100) + 1, np.arange(100) % 2  # every category has one point
     _, features = target_statistics(entries, codes, 102, np.random.default_rng(0))
-    assert np.abs(features - 0.5).max() < 0.1
-    # To change the label of a point changes those of others only.
+    # Means of the other parts would tell the opposite of a point's own label.
+    np.testing.assert_allclose(features, 0.5, rtol=0, atol=1e-12)
+    # To exchange the labels of two points, of different categories, changes those of others only.
     other = codes.copy()
-    other[7] = 1 - other[7]
+    other[[7, 8]] = other[[8, 7]]
     entries = np.arange(100) % 10 + 1
     before, after = (target_statistics(entries, one, 12, np.random.default_rng(1))[1][7] for one in (codes, other))
     np.testing.assert_array_equal(before, after)

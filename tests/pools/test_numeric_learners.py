@@ -256,10 +256,12 @@ def test_statistics_are_those_of_scikit_learn():
     seen = np.unique(entries)
     np.testing.assert_allclose(table[seen, 0], encoder.transform(seen[:, np.newaxis])[:, 0], rtol=1e-9)
     assert table[0, 0] == pytest.approx(0)  # that of all points, for unknown categories
-    # A point's own target does not take part in what it is encoded by.
-    changed = np.append(y[:-1], 50.0)
-    again = target_statistics(entries, changed, 31, np.random.default_rng(0))[1]
-    assert again[-1, 0] == features[-1, 0]
+    # A point's own target takes part in the mean of all points alone, which it has in common with another category.
+    fold = np.random.default_rng(0).permutation(400) % 5  # in one part, so that the variance of the others stays
+    other = int(np.flatnonzero((entries != entries[-1]) & (fold == fold[-1]))[0])
+    y[[other, -1]] = y[[-1, other]]
+    again = target_statistics(entries, y, 31, np.random.default_rng(0))[1]
+    assert again[-1, 0] == pytest.approx(features[-1, 0], rel=1e-12)
 
 
 # -- as hypotheses ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from pacbayes import PACBayesClassifier, PACBayesRegressor
 from pacbayes.io import load_model, save_model
-from pacbayes.pools import RBFSVMPool, _linear_models, _scores, _table_encoding, make_union
+from pacbayes.pools import LinearPool, RBFSVMPool, _linear_models, _scores, _table_encoding, make_union
 from pacbayes.pools._linear_models import LinearArrays, LinearEncoding, LinearModels
 from pacbayes.pools._table_encoding import N_TEXT_PARTS, TEXT, TableEncoding, text_scores
 from pacbayes.rows import TEXT_BITS, TEXT_COLUMNS, CodeBook
@@ -207,6 +207,17 @@ def test_a_union_learns_from_words(tmp_path):
     loaded, _ = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
     loaded.verify_certificate(loaded.certificate_, table, y)
+
+
+@pytest.mark.parametrize("estimator", [None, LinearPool()], ids=["default", "linear"])
+def test_rows_whose_ids_were_in_training_are_predicted_as_well(estimator):
+    table, y = make_table(400)
+    table["id"] = [f"customer {k}" for k in range(400)]
+    y = np.where(np.random.default_rng(2).random(400) < 0.1, np.where(y == "red", "green", "red"), y)
+    model = PACBayesClassifier(estimator, random_state=0).fit(table, y)
+    new, truth = make_table(400, seed=7)
+    assert model.score(new.assign(id="somebody else"), truth) > 0.95
+    assert model.score(new.assign(id=table["id"]), truth) > 0.95
 
 
 def test_a_regressor_learns_from_words():

@@ -135,8 +135,12 @@ def target_statistics(
         n_classes = int(targets.max()) + 1
         outputs = [(add_up(None, targets == k), counts) for k in range(1 if n_classes == 2 else 0, n_classes)]
     for parts in outputs:
-        tables.append(_smoothed(*(part.sum(axis=0) for part in parts)))
-        others = [_smoothed(*(np.delete(part, k, axis=0).sum(axis=0) for part in parts)) for k in range(_FOLDS)]
+        whole = [part.sum(axis=0) for part in parts]
+        # However the categories are numbered; and of all points, in every part. Means of the others would tell a point
+        # whose category nobody else has the opposite of its own target.
+        mean = math.fsum(whole[0]) / max(1, targets.size)
+        tables.append(_smoothed(mean, *whole))
+        others = [_smoothed(mean, *(np.delete(part, k, axis=0).sum(axis=0) for part in parts)) for k in range(_FOLDS)]
         features.append(np.stack(others)[fold, entries])
     return np.column_stack(tables), np.column_stack(features)
 
@@ -168,15 +172,13 @@ def text_scores(X: Array, targets: Targets, rng: np.random.Generator) -> tuple[A
     return train(np.ones(targets.size, dtype=bool)), features
 
 
-def _smoothed(sums: NDArray[Any], counts: NDArray[Any], squares: NDArray[Any] | None = None) -> Array:
+def _smoothed(mean: float, sums: NDArray[Any], counts: NDArray[Any], squares: NDArray[Any] | None = None) -> Array:
     """Return means by category, drawn towards that of all points; without sums of squares, points are 0 or 1."""
-    total = max(1, int(counts.sum()))
-    mean = math.fsum(sums) / total  # however the categories are numbered
     own = sums / np.maximum(counts, 1)
     if squares is None:
         variance, within = mean * (1 - mean), own * (1 - own)
     else:
-        variance = max(0.0, math.fsum(squares) / total - mean**2)
+        variance = max(0.0, math.fsum(squares) / max(1, int(counts.sum())) - mean**2)
         within = np.maximum(0.0, squares / np.maximum(counts, 1) - own**2)
     between = variance * counts
     trust = between / np.maximum(between + within, np.finfo(np.float64).tiny)
