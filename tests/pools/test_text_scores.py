@@ -43,8 +43,8 @@ def one_hot(X):
 
 @pytest.fixture
 def precise(monkeypatch):
-    monkeypatch.setattr(_table_encoding, "_TEXT_TOLERANCE", 1e-10)
-    monkeypatch.setattr(_table_encoding, "_TEXT_STEPS", 10_000)
+    monkeypatch.setattr(_table_encoding, "_SCORE_TOLERANCE", 1e-10)
+    monkeypatch.setattr(_table_encoding, "_SCORE_STEPS", 10_000)
     monkeypatch.setattr(_linear_models, "_TEXT_TOLERANCE", 1e-10)
 
 
@@ -60,7 +60,7 @@ def test_scores_are_those_of_a_cross_fitted_linear_model(precise, kind):
     fold = np.random.default_rng(3).permutation(200) % 5
 
     def compare(found, chosen, asked):
-        parts, C = one_hot(X), _table_encoding._TEXT_C
+        parts, C = one_hot(X), _table_encoding._SCORE_C
         model = Ridge(1 / C) if kind == "numbers" else LogisticRegression(C=C, tol=1e-12, max_iter=100_000)
         expected = parts[asked] @ np.atleast_2d(model.fit(parts[chosen], targets[chosen]).coef_).T
         if kind == "three classes":  # what is added to all of them changes no probability

@@ -166,8 +166,7 @@ def gather_points(
     """
     X, rows = sample.X, subsamples.concatenated(range(len(subsamples)))
     as_it_is = scale is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype.kind == "f"
-    has_texts = sample.code_book is not None and sample.code_book.texts
-    if as_it_is and not copy and not has_texts:
+    if as_it_is and not copy and compared(X, sample.code_book) is X:
         return X, sample.codes, rows, None
     used, positions = np.unique(rows, return_inverse=True)
     return scaled(compared(X[used], sample.code_book), scale), sample.codes[used], positions.astype(np.int32), used

@@ -34,8 +34,8 @@ _FEW_CATEGORIES = 30
 # What stands for the size of a table of the parts of a text, and how many entries it has.
 TEXT, N_TEXT_PARTS = -1, TEXT_COLUMNS * TEXT_BITS
 
-# Inverse strength of the penalty of the linear models of texts, and when their training ends.
-_TEXT_C, _TEXT_TOLERANCE, _TEXT_STEPS = 0.5, 1e-2, 100
+# Inverse strength of the penalty of the linear models that score texts, and when their training ends.
+_SCORE_C, _SCORE_TOLERANCE, _SCORE_STEPS = 0.5, 1e-2, 100
 
 
 class _Feature(NamedTuple):
@@ -158,7 +158,7 @@ def text_scores(X: Array, targets: Targets, rng: np.random.Generator) -> tuple[A
         weights, n = np.zeros((N_TEXT_PARTS + 1, n_outputs)), int(np.count_nonzero(chosen))
         nothing = np.empty((n, 0)), np.empty((n, 0), dtype=np.int32)
         arrays = (*nothing, np.ascontiguousarray(X[chosen]), compiled_targets(targets[chosen]))
-        _scores.train_linear(*arrays, 1 / (_TEXT_C * n), _TEXT_TOLERANCE, _TEXT_STEPS, weights)
+        _scores.train_linear(*arrays, 1 / (_SCORE_C * n), _SCORE_TOLERANCE, _SCORE_STEPS, weights)
         return weights[:-1]
 
     fold = rng.permutation(targets.size) % _FOLDS

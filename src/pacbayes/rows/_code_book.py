@@ -52,7 +52,7 @@ _PERIODS = (365.2425, 7.0, 1.0)
 N_DATE_FEATURES = 1 + 2 * len(_PERIODS)
 
 # Categories are read as texts, too, if there are more, and more than a share of the rows: new rows have other ones.
-_FEW_CATEGORIES, _REPEATED_SHARE = 50, 0.05
+_FEW_TEXTS, _REPEATED_SHARE = 50, 0.05
 
 
 def to_days(values: NDArray[Any]) -> Array:
@@ -282,7 +282,7 @@ class ColumnSummary:
     @property
     def holds_texts(self) -> bool:
         """Whether its categories are many for its rows, so that what they consist of says more than which they are."""
-        return len(self.labels) > max(_FEW_CATEGORIES, _REPEATED_SHARE * self.n_known)
+        return len(self.labels) > max(_FEW_TEXTS, _REPEATED_SHARE * self.n_known)
 
 
 def summarize_columns(table: Any) -> list[ColumnSummary]:
